@@ -1,0 +1,180 @@
+"""The record of a run: one StepRecord a step, one RequestEvent for what happens to a request.
+
+Plain data. `Trace` is appended to by the engine alone; readers keep an index into `records` and
+read at their own pace. This module makes and reads lines (JSONL, Chrome/Perfetto JSON, CSV);
+files are the callers'. Times: seconds since t0, monotonic. The format is docs/contracts.md's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+SCHEMA = 1
+PREFILL, DECODE, DEAD = 0, 1, 2  # kind of a row
+EVENTS = ("arrive", "admit", "first_token", "preempt", "finish", "abort", "refuse")
+
+
+class Row(NamedTuple):
+    """A sequence's part of a step. token_id: what it sampled, None if it did not sample."""
+
+    req_idx: int
+    kind: int
+    n_tokens: int
+    n_padding: int
+    start: int
+    token_id: int | None
+
+
+class BlockOp(NamedTuple):
+    """What happened to a KV block. op: a alloc, f free, s share, e evict."""
+
+    op: str
+    block: int
+    req_idx: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHeader:
+    """What the run was: where its figures come from, and under which settings."""
+
+    provenance: str
+    device: str
+    model: str
+    dtype: str
+    policy: str
+    num_blocks: int
+    block_size: int
+    config: dict = field(default_factory=dict)
+    t0_unix: float | None = None
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.provenance not in ("measured", "simulated", "published"):
+            raise ValueError(
+                f"provenance must be measured, simulated or published, got {self.provenance!r}."
+            )
+        if self.schema != SCHEMA:
+            raise ValueError(f"This trace has schema {self.schema}; schema {SCHEMA} can be read.")
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step: when, what waited and ran, each row, the cache in blocks, the time's terms."""
+
+    step: int
+    t_start: float
+    t_end: float
+    waiting: int
+    running: int
+    budget: int | None
+    rows: list[Row]
+    kv_used: int
+    kv_cached: int
+    blocks: list[BlockOp] = field(default_factory=list)
+    graph_pad_rows: int = 0
+    terms: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEvent:
+    """Something that happened to a request at time t. `data`: the event's own fields."""
+
+    t: float
+    req: int
+    id: str
+    event: str
+    data: dict = field(default_factory=dict)
+
+
+Record = StepRecord | RequestEvent
+
+
+class Trace:
+    """A run's records in order, and views of them."""
+
+    def __init__(self, header: TraceHeader) -> None:
+        self.header = header
+        self.records: list[Record] = []
+        self.steps: list[StepRecord] = []
+        self.events: list[RequestEvent] = []
+
+    def add(self, record: Record) -> None:
+        (self.steps if isinstance(record, StepRecord) else self.events).append(record)
+        self.records.append(record)  # last: a reader that sees it also finds it in its view
+
+    def request_ids(self) -> dict[int, str]:
+        """Request index → id, in order of arrival."""
+        return {event.req: event.id for event in self.events if event.event == "arrive"}
+
+    # ── JSON lines ──────────────────────────────────────────────────────────────────────────
+
+    def to_jsonl(self) -> Iterator[str]:
+        """The trace as lines without newline, header first."""
+        yield header_line(self.header)
+        for record in self.records:
+            yield record_line(record)
+
+    @classmethod
+    def from_jsonl(cls, lines: Iterable[str]) -> Trace:
+        """Read what to_jsonl wrote. Raises ValueError naming the line that cannot be read."""
+        trace: Trace | None = None
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                data = json.loads(line)
+                if trace is None:
+                    trace = cls(_header(data))
+                else:
+                    trace.add(parse_record(data))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"Line {number} of the trace cannot be read: {error}.") from error
+        if trace is None:
+            raise ValueError("The trace is empty: it has no header line.")
+        return trace
+
+
+def _dumps(data: dict) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def header_line(header: TraceHeader) -> str:
+    """The header as one JSON line."""
+    return _dumps({"type": "header", **asdict(header)})
+
+
+def record_data(record: Record) -> dict:
+    """A step or an event as plain data: the object that JSONL and /trace carry."""
+    if isinstance(record, StepRecord):
+        fields = {name: getattr(record, name) for name in StepRecord.__slots__}
+        return {"type": "step", **fields}
+    fixed = {"t": record.t, "req": record.req, "id": record.id, "event": record.event}
+    return {"type": "event", **fixed, **record.data}
+
+
+def record_line(record: Record) -> str:
+    """A step or an event as one JSON line."""
+    return _dumps(record_data(record))
+
+
+def _header(data: dict) -> TraceHeader:
+    if data.pop("type", None) != "header":
+        raise ValueError("the first line is not a header")
+    return TraceHeader(**data)
+
+
+def parse_record(data: dict) -> Record:
+    """The record of one JSON object; raises ValueError for another type."""
+    data = dict(data)
+    kind = data.pop("type", None)
+    if kind == "step":
+        data["rows"] = [Row(*row) for row in data["rows"]]
+        data["blocks"] = [BlockOp(*op) for op in data["blocks"]]
+        return StepRecord(**data)
+    if kind == "event":
+        head = [data.pop(key) for key in ("t", "req", "id", "event")]
+        return RequestEvent(*head, data=data)
+    raise ValueError(f"unknown record type {kind!r}")
