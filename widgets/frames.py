@@ -1,0 +1,329 @@
+"""Ring model and binary frames: what a live view needs of a run, in messages.
+
+No ipywidgets here. `RingModel` takes a trace's records, keeps the newest steps, and encodes them
+as messages: a dict (JSON) and bytes (the layout of docs/contracts.md, "Frames"). A view applies a
+snapshot, then deltas; each names its first step and first event, so a view sees a gap and asks
+again ({"hello": last_step}). Every step and every event fed reaches the ring exactly once.
+
+The dict of a message:
+    {"lane": int, "kind": "snapshot"|"delta"|"heartbeat", "stream": int, "next_step": int,
+     "requests": {idx: [id, letter, preview]}, "events": [[t, idx, event, data]],
+     "first_event": int, "next_event": int, "origin": s|null, "now": s, "done": bool,
+     "figures": {...}, "header": {...} (snapshots)}
+Times: seconds since the trace's t0; `origin` is the first arrival.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import NamedTuple
+
+from minillm.core.trace import (
+    DEAD,
+    DECODE,
+    PREFILL,
+    Record,
+    RequestEvent,
+    Row,
+    StepRecord,
+    TraceHeader,
+)
+
+MAGIC, VERSION = b"MLF1", 1
+SNAPSHOT, DELTA, HEARTBEAT = 0, 1, 2
+KINDS = ("snapshot", "delta", "heartbeat")
+SAMPLED, RECOMPUTE = 1, 2  # flags of a row: it yielded a token; it repeats work lost to preemption
+
+HEADER = struct.Struct("<4sBBHIIII")  # 24 bytes
+STEP = struct.Struct("<ddHHI")  # 24 bytes
+ROW = struct.Struct("<IIHHBBH")  # 16 bytes
+U16 = 0xFFFF
+
+# A Jupyter server drops a kernel's messages above about 1 MB/s over 3 s, and a snapshot is one
+# message: it carries at most this many rows (1.9 MB), the newest.
+SNAPSHOT_ROWS = 120_000
+ENDED = ("finish", "abort", "refuse")
+
+
+def letter(index: int) -> str:
+    """A request's letter: 0 → A, 25 → Z, 26 → AA."""
+    name = ""
+    while index >= 0:
+        name = chr(ord("A") + index % 26) + name
+        index = index // 26 - 1
+    return name
+
+
+class RunningFigures:
+    """A run's figures so far, kept up step by step; definitions as in minillm.core.metrics."""
+
+    def __init__(self) -> None:
+        self.output_tokens = self.steps = self.rows = self.dead_rows = 0
+        self.first_arrival: float | None = None
+        self.last_end = 0.0
+
+    def add_step(self, record: StepRecord) -> None:
+        self.steps += 1
+        self.last_end = max(self.last_end, record.t_end)
+        for row in record.rows:
+            self.rows += 1
+            self.dead_rows += row.kind == DEAD
+            self.output_tokens += row.token_id is not None
+        if self.first_arrival is None:
+            self.first_arrival = record.t_start
+
+    def add_arrival(self, t: float) -> None:
+        if self.first_arrival is None or t < self.first_arrival:
+            self.first_arrival = t
+
+    def as_dict(self) -> dict:
+        """tok_s and the rest; None where nothing was computed yet."""
+        elapsed = self.last_end - (self.first_arrival or 0.0) if self.steps else 0.0
+        return {
+            "tok_s": self.output_tokens / elapsed if elapsed > 0 else None,
+            "elapsed_s": elapsed if self.steps else None,
+            "row_padding_fraction": self.dead_rows / self.rows if self.rows else None,
+            "useful_rows": (self.rows - self.dead_rows) / self.steps if self.steps else None,
+            "steps": self.steps,
+            "output_tokens": self.output_tokens,
+        }
+
+
+class _Encoded(NamedTuple):
+    """A step in the ring, ready to send."""
+
+    record: StepRecord
+    head: bytes
+    rows: bytes
+
+
+class RingModel:
+    """The newest `max_steps` steps of a run and the events of the requests in them.
+
+    `stream_id` names the run: a new one after `reset`, so that no view mixes two runs.
+    """
+
+    def __init__(self, max_steps: int = 4096, *, lane: int = 0) -> None:
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+        self.max_steps, self.lane = max_steps, lane
+        self.reset()
+
+    def reset(self, header: TraceHeader | None = None) -> None:
+        """Forget the run; the next one has `header`."""
+        self.header = header
+        self.stream_id = random.SystemRandom().getrandbits(32)
+        self.done = False
+        self.figures = RunningFigures()
+        self.requests: dict[int, list[str]] = {}
+        self._steps: deque[_Encoded] = deque()
+        self._events: deque[tuple[int, RequestEvent]] = deque()
+        self._next_step = 0
+        self._next_event = 0
+        self._fed_steps = 0
+        self._recomputing: set[int] = set()
+        self._ended: dict[int, float] = {}
+
+    # ── what was fed ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def next_step(self) -> int:
+        """The number of the step that comes next."""
+        return self._next_step
+
+    @property
+    def next_event(self) -> int:
+        return self._next_event
+
+    @property
+    def first_step(self) -> int:
+        """The oldest step that the ring still holds (next_step when it is empty)."""
+        return self._next_step - len(self._steps)
+
+    def records(self) -> Iterator[StepRecord]:
+        """The steps in the ring, oldest first."""
+        return (encoded.record for encoded in self._steps)
+
+    def step(self, number: int) -> StepRecord | None:
+        """Step `number`, None when the ring does not hold it."""
+        position = number - self.first_step
+        return self._steps[position].record if 0 <= position < len(self._steps) else None
+
+    def events(self) -> list[RequestEvent]:
+        """The events in the ring, oldest first."""
+        return [event for _, event in self._events]
+
+    def extend(self, records: Iterable[Record]) -> int:
+        """Take the next records of the run, in order; returns how many.
+
+        Steps are numbered on from the first one's number, so that a policy which plans an empty
+        step leaves no gap. Raises ValueError for a step that starts before the one fed last.
+        """
+        count = 0
+        for count, record in enumerate(records, 1):
+            if isinstance(record, StepRecord):
+                self._add_step(record)
+            else:
+                self._add_event(record)
+        return count
+
+    def _add_step(self, record: StepRecord) -> None:
+        if self._fed_steps == 0:  # a stream that is resumed starts at any number
+            self._next_step = record.step
+        elif record.t_start < self._steps[-1].record.t_start:
+            raise ValueError(
+                f"Step {record.step} starts at {record.t_start:g} s, before the step that came "
+                f"last ({self._steps[-1].record.t_start:g} s): steps must come in order."
+            )
+        head = STEP.pack(
+            record.t_start,
+            record.t_end,
+            min(record.waiting, U16),
+            min(record.running, U16),
+            record.kv_used,
+        )
+        number = self._next_step
+        rows = b"".join(self._encode_row(number, row) for row in record.rows)
+        self._steps.append(_Encoded(record, head, rows))
+        self._fed_steps += 1
+        self._next_step += 1
+        self.figures.add_step(record)
+        if len(self._steps) > self.max_steps:
+            self._steps.popleft()
+            if self._fed_steps % 256 == 0:
+                self._forget_ended()
+
+    def _encode_row(self, step: int, row: Row) -> bytes:
+        flags = SAMPLED if row.token_id is not None else 0
+        if row.req_idx in self._recomputing:
+            if row.kind == PREFILL:
+                flags |= RECOMPUTE
+            if row.kind == DECODE or row.token_id is not None:  # caught up
+                self._recomputing.discard(row.req_idx)
+        tokens, padding = min(row.n_tokens, U16), min(row.n_padding, U16)
+        return ROW.pack(step, row.req_idx, tokens, padding, row.kind, flags, 0)
+
+    def _add_event(self, event: RequestEvent) -> None:
+        self._events.append((self._next_event, event))
+        self._next_event += 1
+        if event.req not in self.requests or event.event == "arrive":
+            preview = str(event.data.get("prompt_preview") or "")
+            self.requests[event.req] = [event.id, letter(event.req), preview]
+        if event.event == "arrive":
+            self.figures.add_arrival(event.t)
+        elif event.event == "preempt":
+            self._recomputing.add(event.req)
+        elif event.event in ENDED:
+            self._ended[event.req] = event.t
+
+    def _forget_ended(self) -> None:
+        """Drop the requests that ended, dead rows included, before the oldest step."""
+        oldest = self._steps[0].record.t_start
+        shown = {row.req_idx for encoded in self._steps for row in encoded.record.rows}
+        gone = {req for req, t in self._ended.items() if t < oldest and req not in shown}
+        self._events = deque(pair for pair in self._events if pair[1].req not in gone)
+        for req in gone:
+            self.requests.pop(req, None)
+            del self._ended[req]
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────
+
+    def snapshot(self) -> tuple[dict, bytes]:
+        """Everything the ring holds (the newest SNAPSHOT_ROWS rows), and the header."""
+        chosen: deque[_Encoded] = deque()
+        n_rows = 0
+        for encoded in reversed(self._steps):
+            n_rows += len(encoded.rows) // ROW.size
+            if n_rows > SNAPSHOT_ROWS and chosen:
+                break
+            chosen.appendleft(encoded)
+        message, data = self._message(SNAPSHOT, list(chosen), [e for _, e in self._events], 0)
+        message["requests"] = {str(req): entry for req, entry in self.requests.items()}
+        message["header"] = asdict(self.header) if self.header else None
+        return message, data
+
+    def delta(self, since_step: int, since_event: int | None = None) -> tuple[dict, bytes]:
+        """Steps after `since_step` (the last one that was sent, −1 for none) and new events.
+
+        since_event: the number of events already sent; None sends none.
+        A snapshot instead when the ring no longer holds what is missing.
+        """
+        first = since_step + 1
+        if first < self.first_step or first > self._next_step:
+            return self.snapshot()
+        steps = list(itertools.islice(self._steps, first - self.first_step, None))
+        start = self._next_event if since_event is None else since_event
+        events: deque[RequestEvent] = deque()
+        for number, event in reversed(self._events):
+            if number < start:
+                break
+            events.appendleft(event)
+        if start > self._next_event or len(events) != self._next_event - start:
+            return self.snapshot()
+        return self._message(DELTA, steps, list(events), start)
+
+    def heartbeat(self) -> tuple[dict, bytes]:
+        """Still here, and where the run is: no step, no event."""
+        return self._message(HEARTBEAT, [], [], self._next_event)
+
+    def _message(
+        self, kind: int, steps: list[_Encoded], events: list[RequestEvent], first_event: int
+    ) -> tuple[dict, bytes]:
+        n_rows = sum(len(encoded.rows) for encoded in steps) // ROW.size
+        first = self._next_step - len(steps)
+        head = HEADER.pack(
+            MAGIC, VERSION, kind, 0, self.stream_id, first, len(steps), n_rows
+        )  # fmt: skip
+        data = b"".join(
+            [head, *(encoded.head for encoded in steps), *(encoded.rows for encoded in steps)]
+        )
+        named = {event.req for event in events if event.event == "arrive"}
+        message = {
+            "lane": self.lane,
+            "kind": KINDS[kind],
+            "stream": self.stream_id,
+            "next_step": self._next_step,
+            "requests": {str(req): self.requests[req] for req in named if req in self.requests},
+            "events": [[event.t, event.req, event.event, event.data] for event in events],
+            "first_event": first_event,
+            "next_event": self._next_event,
+            "origin": self.figures.first_arrival,
+            "now": self.figures.last_end,
+            "done": self.done,
+            "figures": self.figures.as_dict(),
+        }
+        return message, data
+
+
+class Frame(NamedTuple):
+    """A decoded frame: its header and its steps as (t_start, t_end, waiting, running, kv_used)
+    and rows as (step, req_idx, n_tokens, n_padding, kind, flags)."""
+
+    kind: int
+    stream_id: int
+    first_step: int
+    steps: list[tuple]
+    rows: list[tuple]
+
+
+def decode(data: bytes) -> Frame:
+    """Read a frame. Raises ValueError when it is not one, or is cut short."""
+    if len(data) < HEADER.size:
+        raise ValueError(f"A frame has at least {HEADER.size} bytes, got {len(data)}.")
+    magic, version, kind, _, stream_id, first_step, n_steps, n_rows = HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise ValueError(f"Not a frame of version {VERSION}: it starts with {data[:5]!r}.")
+    rows_at = HEADER.size + n_steps * STEP.size
+    expected = rows_at + n_rows * ROW.size
+    if len(data) != expected:
+        raise ValueError(
+            f"A frame of {n_steps} steps and {n_rows} rows has {expected} bytes, got {len(data)}."
+        )
+    steps = list(STEP.iter_unpack(data[HEADER.size : rows_at]))
+    rows = [row[:6] for row in ROW.iter_unpack(data[rows_at:])]
+    return Frame(kind, stream_id, first_step, steps, rows)
