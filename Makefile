@@ -1,0 +1,33 @@
+# What a person types. `make lab` is all a student needs; everything lands in .venv.
+# MINILLM_TORCH=auto|cpu|cuda chooses the PyTorch build, PYTHON=... the interpreter for .venv.
+
+VENV_PYTHON := .venv/bin/python
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test test-long lint lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv, install the pinned packages, fetch and convert the default model
+	@sh tools/with_python.sh tools/setup.py
+
+lab: setup ## open the course in JupyterLab (sets up first; a second start takes seconds)
+	@$(VENV_PYTHON) tools/lab.py
+
+test: setup ## run the tests
+	@$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-long: setup ## run the tests, the slow ones too
+	@$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+
+lint: setup ## check style with ruff
+	@$(VENV_PYTHON) -m ruff check .
+
+lock: setup ## write requirements.lock from what is installed in .venv
+	@$(VENV_PYTHON) tools/lock.py
+
+clean: ## remove .venv, builds and caches (notebooks and the converted model stay)
+	rm -rf .venv build dist test-results .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
