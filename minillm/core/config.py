@@ -22,7 +22,7 @@ def _seconds(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
-    """The paged KV cache: `num_blocks` blocks that requests can use, of `block_size` tokens each."""
+    """The paged KV cache: `num_blocks` blocks for requests, of `block_size` tokens each."""
 
     num_blocks: int
     block_size: int = 16

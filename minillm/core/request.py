@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from minillm.core.sampling_params import SamplingParams
 
@@ -15,14 +15,11 @@ class RequestStatus(Enum):
     FINISHED = "finished"
 
 
-class FinishReason(str, Enum):
+class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORT = "abort"
     ERROR = "error"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Request:
@@ -33,11 +30,11 @@ class Request:
     Scheduler and engine alone change it; a student's scheduler reads it.
     """
 
-    __slots__ = (
+    __slots__ = (  # noqa: RUF023 (in the order of __init__)
         "request_id", "index", "prompt_token_ids", "output_token_ids", "token_ids",
         "num_prompt_tokens", "num_tokens", "num_computed_tokens", "num_cached_tokens",
         "num_preemptions", "params", "stop_ids", "max_tokens", "status", "finish_reason", "error",
-        "arrival_time", "deadline", "priority", "cache_salt", "nickname",
+        "arrival_time", "deadline", "priority", "cache_salt", "nickname", "block_hashes",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +73,7 @@ class Request:
         self.priority = priority
         self.cache_salt = cache_salt
         self.nickname = nickname
+        self.block_hashes: list[bytes] = []  # of its full blocks, grown when first needed
 
     def __repr__(self) -> str:
         return (

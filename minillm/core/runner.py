@@ -27,5 +27,5 @@ class Runner(ABC):
     def execute(self, output: SchedulerOutput) -> StepResult:
         """Compute every row (padding too) and return a token id for each row that samples."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most runners hold nothing)
         """Give back what the runner holds (memory, processes). Safe to call twice."""

@@ -1,0 +1,138 @@
+"""Physical KV blocks: who is free, who is shared, who may be found again by its content.
+
+A block is *used* (ref_count ≥ 1), *cached* (ref_count 0, but a later prompt with the same prefix
+may take it back) or truly *free*. New blocks come from the free ones first; when none is left the
+least recently used cached block is evicted. (vLLM V1 keeps one queue; two say more clearly what
+is what.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+
+HASH_BYTES = 16
+
+
+class Block:
+    """One KV block. `content` is the token ids that its hash stands for, None if not cached."""
+
+    __slots__ = ("block_hash", "block_id", "content", "ref_count")
+
+    def __init__(self, block_id: int) -> None:
+        self.block_id = block_id
+        self.ref_count = 0
+        self.block_hash: bytes | None = None
+        self.content: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        cached = ", cached" if self.block_hash else ""
+        return f"Block({self.block_id}, ref_count={self.ref_count}{cached})"
+
+
+def root_hash(salt: str | None) -> bytes:
+    """The parent of a first block. Typed: no salt and the empty salt are different tenants."""
+    tag = b"none" if salt is None else b"salt:" + salt.encode()
+    return hashlib.blake2b(tag, digest_size=HASH_BYTES).digest()
+
+
+def chain_hash(parent: bytes, token_ids: Sequence[int]) -> bytes:
+    """blake2b over the parent's hash and 8 bytes a token id: equal prefixes, equal hashes."""
+    packed = struct.pack(f"<{len(token_ids)}q", *token_ids)
+    return hashlib.blake2b(parent + packed, digest_size=HASH_BYTES).digest()
+
+
+class BlockPool:
+    """`num_blocks` blocks with ids 0 … num_blocks − 1, all free at first."""
+
+    def __init__(self, num_blocks: int) -> None:
+        self.blocks = [Block(i) for i in range(num_blocks)]
+        self._free: deque[Block] = deque(self.blocks)
+        self._cached: OrderedDict[int, Block] = OrderedDict()  # ref_count 0, oldest first
+        self._by_hash: dict[bytes, Block] = {}
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that can be had now: truly free ones and cached ones that may be evicted."""
+        return len(self._free) + len(self._cached)
+
+    @property
+    def num_cached(self) -> int:
+        """Blocks without an owner that a prefix may still hit."""
+        return len(self._cached)
+
+    def take(self) -> tuple[Block, bool]:
+        """A block with ref_count 1, and whether a cached one was evicted for it.
+
+        Raises IndexError when no block is free: ask num_free first.
+        """
+        evicted = not self._free
+        if evicted:
+            if not self._cached:
+                raise IndexError(f"All {self.num_blocks} KV blocks are in use.")
+            _, block = self._cached.popitem(last=False)
+            del self._by_hash[block.block_hash]
+            block.block_hash = block.content = None
+        else:
+            block = self._free.popleft()
+        block.ref_count = 1
+        return block, evicted
+
+    def share(self, block: Block) -> None:
+        """One more owner of a cached or used block."""
+        if block.ref_count == 0:
+            del self._cached[block.block_id]
+        block.ref_count += 1
+
+    def release(self, block: Block) -> bool:
+        """One owner less; True when that was the last. A block found by hash stays cached."""
+        if block.ref_count < 1:
+            raise ValueError(f"Block {block.block_id} is freed twice.")
+        block.ref_count -= 1
+        if block.ref_count:
+            return False
+        if block.block_hash is None:
+            self._free.append(block)
+        else:
+            self._cached[block.block_id] = block
+        return True
+
+    def find(self, block_hash: bytes, token_ids: Sequence[int]) -> Block | None:
+        """The cached block of that hash, if its tokens are the same too."""
+        block = self._by_hash.get(block_hash)
+        if block is None or block.content != tuple(token_ids):
+            return None
+        return block
+
+    def remember(self, block: Block, block_hash: bytes, token_ids: Sequence[int]) -> None:
+        """Let a full, computed block be found by its content. The first of equals is kept."""
+        if block.block_hash is None and block_hash not in self._by_hash:
+            block.block_hash, block.content = block_hash, tuple(token_ids)
+            self._by_hash[block_hash] = block
+
+    def check_integrity(self, tables: Iterable[Sequence[Block]]) -> None:
+        """Raise ValueError unless free + used = total and ref_count = number of owners."""
+        owners = [0] * self.num_blocks
+        for table in tables:
+            for block in table:
+                owners[block.block_id] += 1
+        unowned = {block.block_id for block in self._free} | set(self._cached)
+        if len(unowned) != self.num_free:
+            raise ValueError("A KV block is on the free list twice.")
+        for block in self.blocks:
+            count = owners[block.block_id]
+            if block.ref_count != count:
+                raise ValueError(f"{block} has {count} owners.")
+            if (count == 0) != (block.block_id in unowned):
+                raise ValueError(f"{block} is lost: {count} owners and not on a free list.")
+            if count > 1 and block.block_hash is None:
+                raise ValueError(f"{block} is shared but not full.")
+        for block_hash, block in self._by_hash.items():
+            if block.block_hash != block_hash:
+                raise ValueError(f"{block} is found by a hash that is not its own.")
