@@ -20,6 +20,15 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 180.0
+
+# Options of every JupyterLab that the course starts. The first two stop it from asking the
+# network; the settings folder stops it from asking the person (the news question pops up even
+# where news are off).
+QUIET_OPTIONS = (
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    f"--LabApp.app_settings_dir={ROOT / 'tools' / 'jupyterlab'}",
+)
 STOP_LIMIT_S = 15.0
 
 
@@ -47,8 +56,7 @@ def lab_command(port: str) -> list[str]:
         f"--ServerApp.open_browser={has_display()}",
         "--ServerApp.answer_yes=True",  # Ctrl-C stops it without asking back
         f"--LabApp.default_url={first_lesson()}",
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        *QUIET_OPTIONS,
         "--Application.log_level=WARN",
     ]  # fmt: skip
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container; refused unless told

@@ -21,6 +21,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 from playwright.sync_api import ConsoleMessage, Page, Request
 
+from tools.lab import QUIET_OPTIONS
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 START_LIMIT_S = 120.0
 
@@ -77,8 +79,7 @@ class LabServer:
             "--ServerApp.open_browser=False",
             "--ServerApp.allow_root=True",
             f"--ServerApp.root_dir={self.root}",
-            "--LabApp.news_url=None",
-            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            *QUIET_OPTIONS,
             "--LabApp.expose_app_in_browser=True",
         ]  # fmt: skip
         with open(self.state / "jupyterlab.log", "wb") as log:
