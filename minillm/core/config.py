@@ -42,8 +42,8 @@ class CacheConfig:
 class SchedulerConfig:
     """The limits that a scheduler works under (vLLM's names; times in seconds).
 
-    All policies: max_num_seqs (sequences in one step; the batch size of static and dynamic),
-    policy (order of the queue: fcfs or priority, lower value first), max_queue_size.
+    All: max_num_seqs (sequences in one step; the batch size of static and dynamic),
+    scheduling_policy (order of the queue: fcfs or priority, lower value first), max_queue_size.
     continuous: max_num_batched_tokens (the token budget of one step), enable_chunked_prefill,
     long_prefill_token_threshold (0: off), prefill_first (the stall, for the lesson).
     static: max_wait_s (None: wait until the batch is full or the input is closed).
@@ -55,7 +55,7 @@ class SchedulerConfig:
     max_model_len: int = 8192
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int = 0
-    policy: str = "fcfs"
+    scheduling_policy: str = "fcfs"
     prefill_first: bool = False
     max_wait_s: float | None = None
     preferred_batch_sizes: tuple[int, ...] = ()
@@ -67,8 +67,9 @@ class SchedulerConfig:
         _at_least("max_num_batched_tokens", self.max_num_batched_tokens, 1)
         _at_least("max_model_len", self.max_model_len, 2)
         _at_least("long_prefill_token_threshold", self.long_prefill_token_threshold, 0)
-        if self.policy not in QUEUE_ORDERS:
-            raise ValueError(f"policy must be fcfs or priority, got {self.policy!r}.")
+        if self.scheduling_policy not in QUEUE_ORDERS:
+            got = self.scheduling_policy
+            raise ValueError(f"scheduling_policy must be fcfs or priority, got {got!r}.")
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ValueError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least "

@@ -214,8 +214,8 @@ class Scheduler(ABC):
         return ScheduledRow(request, cached, num_tokens, num_padding, samples, table)
 
     def requeue(self, request: Request, front: bool = False) -> None:
-        """Into the queue: by arrival, or by (priority, arrival) when policy is priority."""
-        if self.config.policy == "priority":
+        """Into the queue: by arrival, or by (priority, arrival) if so configured."""
+        if self.config.scheduling_policy == "priority":
             queue = self.waiting
             at = next(
                 (

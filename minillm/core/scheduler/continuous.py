@@ -86,7 +86,7 @@ class ContinuousScheduler(Scheduler):
 
     def _victim(self) -> Request:
         """Who goes when blocks run out: the lowest priority, among equals the last admitted."""
-        if self.config.policy == "fcfs":
+        if self.config.scheduling_policy == "fcfs":
             return self.running[-1]
         return max(enumerate(self.running), key=lambda item: (item[1].priority, item[0]))[1]
 
@@ -98,7 +98,7 @@ class ContinuousScheduler(Scheduler):
 
     def _make_room_by_priority(self, rows: dict[str, ScheduledRow], request: Request) -> bool:
         """Preempt one running request of strictly lower priority, if that can ever be enough."""
-        if self.config.policy != "priority":
+        if self.config.scheduling_policy != "priority":
             return False
         lower = [r for r in self.running if r.priority > request.priority]
         reachable = self.kv.num_free_blocks + sum(len(self.kv.block_table(r)) for r in lower)
