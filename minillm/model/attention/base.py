@@ -1,0 +1,98 @@
+"""The contract of an attention backend, and the metadata of a step that it gets as an argument.
+
+The KV cache of one layer is a tensor [slots, 2, kv_heads, head_dim]: key and value of a token lie
+side by side, and token t of a sequence is in slot block_ids[t // size] · size + t % size. The
+last block is the *null block*: what isn't to be kept (slot −1) is written there and never read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+
+
+class RowLayout(NamedTuple):
+    """One row of a step, in tokens.
+
+    start: tokens whose KV the cache holds already. num_tokens: real tokens in this step.
+    num_padding: padding tokens after them. block_ids: the sequence's whole block table.
+    """
+
+    start: int
+    num_tokens: int
+    num_padding: int
+    block_ids: tuple[int, ...]
+
+    @property
+    def query_len(self) -> int:
+        return self.num_tokens + self.num_padding
+
+    @property
+    def seq_len(self) -> int:
+        """Keys there are for the row: padding sees them all, and adds none."""
+        return self.start + self.num_tokens
+
+
+@dataclass(frozen=True)
+class AttentionMetadata:
+    """A step as attention sees it: rows in the order in which their tokens are packed.
+
+    slot_mapping: int64 [tokens], where each token's KV goes; the null block's slots for padding.
+    The tensors that a kernel over pages wants are made when first asked for.
+    """
+
+    rows: list[RowLayout]
+    slot_mapping: torch.Tensor
+    block_size: int
+    num_blocks: int  # the null block's id, too
+
+    @cached_property
+    def cu_seqlens_q(self) -> torch.Tensor:
+        """int32 [rows + 1]: where each row's tokens begin in the packed ones."""
+        starts = [0]
+        for row in self.rows:
+            starts.append(starts[-1] + row.query_len)
+        return self._tensor(starts)
+
+    @cached_property
+    def seq_lens(self) -> torch.Tensor:
+        """int32 [rows]: keys of each row, this step's real tokens included."""
+        return self._tensor([row.seq_len for row in self.rows])
+
+    @cached_property
+    def block_tables(self) -> torch.Tensor:
+        """int32 [rows, longest table], filled up with the null block."""
+        width = max(len(row.block_ids) for row in self.rows)
+        null = (self.num_blocks,)
+        return self._tensor([row.block_ids + null * (width - len(row.block_ids)) for row in self.rows])
+
+    def _tensor(self, values: list) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int32, device=self.slot_mapping.device)
+
+
+class AttentionBackend(ABC):
+    """Attention of a step's queries over the paged cache.
+
+    `plan` is called once a step and its result is handed to every layer's `attend`.
+    """
+
+    name: str
+
+    @abstractmethod
+    def plan(self, metadata: AttentionMetadata, dtype: torch.dtype) -> object:
+        """What all layers share: groups, masks, indices."""
+
+    @abstractmethod
+    def attend(self, q: torch.Tensor, kv_cache: torch.Tensor, plan: object) -> torch.Tensor:
+        """q [tokens, heads, head_dim] → the same shape. kv_cache [slots, 2, kv_heads, head_dim].
+
+        Query i of a row sees the keys at positions 0 … min(start + i, seq_len − 1).
+        """
+
+    def write(self, kv: torch.Tensor, kv_cache: torch.Tensor, metadata: AttentionMetadata) -> None:
+        """Put kv [tokens, 2, kv_heads, head_dim] where slot_mapping says."""
+        kv_cache.index_copy_(0, metadata.slot_mapping, kv)

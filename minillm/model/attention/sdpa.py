@@ -1,0 +1,146 @@
+"""The reference backend: gather the pages, then torch's scaled_dot_product_attention.
+
+Runs on any device and in any dtype. Rows of like length form a *length group* that is gathered
+and computed at once: padding all rows to the longest would be most of a ragged step's cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from minillm.model.attention.base import AttentionBackend, AttentionMetadata, RowLayout
+
+# What another group costs, in gathered tokens: splitting has to save more than that.
+# Measured on two CPU cores: a group's calls take as long as some 500 tokens' gather and product.
+GROUP_COST_TOKENS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LengthGroup:
+    """Rows of one query length, computed as one batch of keys padded to the longest.
+
+    tokens: their slice of the packed tokens. slots: int64 [rows · keys] to gather.
+    mask: additive [rows, 1, queries, keys], or None where every query sees every key.
+    """
+
+    tokens: slice
+    rows: int
+    queries: int
+    keys: int
+    slots: torch.Tensor
+    mask: torch.Tensor | None
+    causal: bool
+
+
+class SDPABackend(AttentionBackend):
+    """See the module's text. group_cost: what a further group costs, in gathered tokens."""
+
+    name = "sdpa"
+
+    def __init__(self, group_cost: int = GROUP_COST_TOKENS) -> None:
+        self.group_cost = group_cost
+
+    def plan(self, metadata: AttentionMetadata, dtype: torch.dtype) -> list[LengthGroup]:
+        """Length groups of neighbouring rows: the runner packs rows in order of length."""
+        groups = []
+        token = row = 0
+        for size in split_by_length(metadata.rows, self.group_cost):
+            members = slice(row, row + size)
+            groups.append(_make_group(metadata, members, token, dtype))
+            row += size
+            token += size * groups[-1].queries
+        return groups
+
+    def attend(
+        self, q: torch.Tensor, kv_cache: torch.Tensor, plan: list[LengthGroup]
+    ) -> torch.Tensor:
+        if len(plan) == 1:
+            return _attend_group(q, kv_cache, plan[0])
+        parts = [_attend_group(q[group.tokens], kv_cache, group) for group in plan]
+        return torch.cat(parts)
+
+
+def split_by_length(rows: list[RowLayout], group_cost: int) -> list[int]:
+    """Sizes of the groups in which to compute rows, which are in order of (query, key) length.
+
+    Rows of a group have one query length. The split is the cheapest, where a group costs
+    rows · longest keys + group_cost: dynamic programming over the end of the last group,
+    cut short where padding alone costs more than a group.
+    """
+    best = [0.0]  # best[i]: cheapest cost of the first i rows
+    last = [0]  # last[i]: size of the last group in it
+    for end in range(1, len(rows) + 1):
+        longest, queries = rows[end - 1].seq_len, rows[end - 1].query_len
+        cheapest, size, padding = float("inf"), 1, 0
+        for begin in range(end - 1, -1, -1):
+            if rows[begin].query_len != queries:
+                break
+            padding += longest - rows[begin].seq_len
+            if padding > 2 * group_cost and begin < end - 1:
+                break
+            cost = best[begin] + (end - begin) * longest + group_cost
+            if cost < cheapest:
+                cheapest, size = cost, end - begin
+        best.append(cheapest)
+        last.append(size)
+    sizes = []
+    end = len(rows)
+    while end:
+        sizes.append(last[end])
+        end -= last[end]
+    return sizes[::-1]
+
+
+def _make_group(
+    metadata: AttentionMetadata, members: slice, first_token: int, dtype: torch.dtype
+) -> LengthGroup:
+    rows = metadata.rows[members]
+    device = metadata.slot_mapping.device
+    size, queries = metadata.block_size, rows[0].query_len
+    keys = max(row.seq_len for row in rows)
+    lens = metadata.seq_lens[members].unsqueeze(1)
+    ragged = any(row.seq_len != keys for row in rows)
+
+    # Exactly what each row has written: past its end its own first token is read again, and
+    # masked. An unwritten slot may hold anything (in tests NaN), and 0 · NaN would leak.
+    position = torch.arange(keys, dtype=torch.int32, device=device)
+    inside = position.expand(len(rows), keys)
+    if ragged:
+        inside = torch.where(position < lens, position, 0)
+    block = torch.div(inside, size, rounding_mode="floor")
+    table = metadata.block_tables[members].to(torch.int64)
+    slots = table.gather(1, block.to(torch.int64)).mul_(size).add_(inside - block * size)
+
+    causal = len(rows) == 1 and rows[0].start == 0 and queries == keys > 1
+    mask = None
+    if not causal and (ragged or queries > 1):
+        start = torch.tensor([[row.start] for row in rows], dtype=torch.int32, device=device)
+        query = torch.arange(1, queries + 1, dtype=torch.int32, device=device)
+        visible = torch.minimum(start + query, lens).unsqueeze(2)  # keys that query i sees
+        mask = torch.zeros(len(rows), 1, queries, keys, dtype=dtype, device=device)
+        mask.masked_fill_((position >= visible).unsqueeze(1), float("-inf"))
+    tokens = slice(first_token, first_token + len(rows) * queries)
+    return LengthGroup(tokens, len(rows), queries, keys, slots.view(-1), mask, causal)
+
+
+def _attend_group(q: torch.Tensor, kv_cache: torch.Tensor, group: LengthGroup) -> torch.Tensor:
+    """q [rows · queries, heads, head_dim] of one group → the same shape."""
+    _, _, kv_heads, head_dim = kv_cache.shape
+    heads = q.shape[1]
+    gathered = kv_cache.index_select(0, group.slots)
+    gathered = gathered.view(group.rows, group.keys, 2, kv_heads, head_dim)
+    k, v = gathered[:, :, 0].transpose(1, 2), gathered[:, :, 1].transpose(1, 2)
+    if group.queries == 1:
+        # The query heads that share a KV head are folded into the query length: K and V are
+        # read once for all of them.
+        folded = q.reshape(group.rows, kv_heads, heads // kv_heads, head_dim)
+        out = F.scaled_dot_product_attention(folded, k, v, attn_mask=group.mask)
+        return out.reshape(group.rows, heads, head_dim)
+    q = q.view(group.rows, group.queries, heads, head_dim).transpose(1, 2)
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=group.mask, is_causal=group.causal, enable_gqa=heads != kv_heads
+    )
+    return out.transpose(1, 2).reshape(-1, heads, head_dim)

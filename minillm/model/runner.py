@@ -1,0 +1,206 @@
+"""ModelRunner: computes the scheduler's steps with a real model.
+
+It packs a step's rows into one list of tokens, runs the decoder, samples, and keeps the paged KV
+cache. It knows blocks by their id and nothing of queues or policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import torch
+
+from minillm.core.batch import ScheduledRow, SchedulerOutput, StepResult
+from minillm.core.runner import Runner, RunnerInfo
+from minillm.model import devices
+from minillm.model.attention import (
+    AttentionBackend,
+    AttentionMetadata,
+    RowLayout,
+    SDPABackend,
+)
+from minillm.model.config import ModelConfig
+from minillm.model.llama import Llama
+from minillm.model.sampler import Sampler
+
+GiB = 1 << 30
+
+
+class ModelRunner(Runner):
+    """A decoder, its KV cache and a sampler on one device.
+
+    num_blocks: KV blocks that requests can use; None takes what the memory gives: on CUDA
+    gpu_memory_utilization · total − already used − weights − activation peak, elsewhere
+    kv_cache_memory (bytes). threads: CPU threads, None: OMP_NUM_THREADS or the physical cores.
+    poison: a test mode in which unwritten KV is NaN, so that reading it shows.
+    Raises ValueError for an unknown device or dtype, and for memory that holds no block.
+    """
+
+    def __init__(
+        self,
+        model_config: ModelConfig,
+        weights: Mapping[str, torch.Tensor],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        num_blocks: int | None = None,
+        block_size: int = 16,
+        kv_cache_memory: int = GiB,
+        gpu_memory_utilization: float = 0.9,
+        max_model_len: int | None = None,
+        max_num_batched_tokens: int = 2048,
+        threads: int | None = None,
+        poison: bool = False,
+        backend: AttentionBackend | None = None,
+        seed: int | None = None,
+    ) -> None:
+        limit = model_config.max_position_embeddings
+        if max_model_len is not None and not 2 <= max_model_len <= limit:
+            raise ValueError(
+                f"max_model_len must be between 2 and {limit}, which is what {model_config.name} "
+                f"was made for, got {max_model_len}."
+            )
+        if block_size < 1:
+            raise ValueError(f"block_size must be an integer ≥ 1, got {block_size}.")
+        self.model_config = model_config
+        self.device = devices.choose_device(device)
+        self.dtype = devices.choose_dtype(dtype, self.device)
+        self.threads = devices.set_threads(threads)
+        self.block_size = block_size
+        self.max_model_len = max_model_len or limit
+        self.poison = poison
+        self.backend = backend or SDPABackend()
+        self.sampler = Sampler(seed)
+        self.info = RunnerInfo(
+            provenance="measured",
+            device=devices.device_text(self.device, self.threads),
+            model=model_config.name,
+            dtype=str(self.dtype).removeprefix("torch."),
+        )
+        used_before = self._gpu_memory_used()
+        self.model = Llama(
+            model_config, weights, dtype=self.dtype, device=self.device,
+            max_positions=self.max_model_len,
+        )  # fmt: skip
+        self.kv_caches: list[torch.Tensor] = []
+        if num_blocks is None:
+            budget = kv_cache_memory
+            if self.device.type == "cuda":
+                peak = self._activation_peak(min(max_num_batched_tokens, self.max_model_len))
+                total = torch.cuda.get_device_properties(self.device).total_memory
+                budget = int(gpu_memory_utilization * total) - used_before - peak
+            num_blocks = budget // self.bytes_per_block
+            if num_blocks < 1:
+                raise ValueError(
+                    f"The memory for KV cache ({budget:,} bytes) holds not one block of "
+                    f"{self.bytes_per_block:,} bytes; give it more, or take a smaller model."
+                )
+        self.num_blocks = num_blocks
+        self._allocate(num_blocks)
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Key and value of block_size tokens in all layers."""
+        c = self.model_config
+        per_token = 2 * c.num_layers * c.num_kv_heads * c.head_dim * self.dtype.itemsize
+        return per_token * self.block_size
+
+    @torch.inference_mode()
+    def execute(self, output: SchedulerOutput) -> StepResult:
+        """One forward pass over all rows, padding included, and a token for each that samples."""
+        # In order of length, so that rows of like length are neighbours (attention's groups).
+        rows = sorted(output.rows, key=_by_length)
+        token_ids, positions, slots, logit_rows = self._pack(rows)
+        layout = [
+            RowLayout(row.start, row.num_tokens, row.num_padding, row.block_ids) for row in rows
+        ]
+        metadata = AttentionMetadata(layout, slots, self.block_size, self.num_blocks)
+        logits = self.model.forward(
+            token_ids, positions, self.kv_caches, self.backend, metadata, logit_rows
+        )
+        requests = [row.request for row in rows if row.samples]
+        if not requests:
+            return StepResult({})
+        tokens, logprobs = self.sampler.sample(logits, requests)
+        ids = [request.request_id for request in requests]
+        return StepResult(dict(zip(ids, tokens, strict=True)), logprobs=logprobs)
+
+    def close(self) -> None:
+        """Free weights and KV cache."""
+        self.kv_caches = []
+        self.model = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _pack(self, rows: list[ScheduledRow]) -> tuple[torch.Tensor, ...]:
+        """Token ids, positions and slots [tokens], and the indices [n] of tokens that sample."""
+        size, last_position = self.block_size, self.max_model_len - 1
+        null_slot = self.num_blocks * size
+        token_ids: list = []
+        positions: list = []
+        slots: list = []
+        logit_rows: list[int] = []
+        for request, start, num_tokens, num_padding, samples, blocks, _ in rows:
+            end = start + num_tokens
+            if num_tokens == 1:
+                token_ids.append(request.token_ids[start])
+                positions.append(start)
+                slots.append(blocks[start // size] * size + start % size)
+            else:
+                token_ids.extend(request.token_ids[start:end])
+                positions.extend(range(start, end))
+                slots.extend(blocks[p // size] * size + p % size for p in range(start, end))
+            if samples:
+                logit_rows.append(len(token_ids) - 1)
+            if num_padding:
+                token_ids.extend([0] * num_padding)
+                positions.extend(min(p, last_position) for p in range(end, end + num_padding))
+                slots.extend([null_slot] * num_padding)
+        count = len(token_ids)
+        packed = torch.tensor(list(chain(token_ids, positions, slots, logit_rows)))
+        packed = packed.to(self.device, non_blocking=True)
+        return packed[:count], packed[count : 2 * count], packed[2 * count : 3 * count], packed[3 * count :]
+
+    def _allocate(self, num_blocks: int) -> None:
+        """The pool and its null block. Zeros cost no memory until they're written to."""
+        c = self.model_config
+        shape = ((num_blocks + 1) * self.block_size, 2, c.num_kv_heads, c.head_dim)
+        fill = float("nan") if self.poison else 0.0
+        make = torch.zeros if fill == 0.0 else lambda *a, **k: torch.full(*a, fill, **k)
+        self.kv_caches = [
+            make(shape, dtype=self.dtype, device=self.device) for _ in range(c.num_layers)
+        ]
+
+    def _gpu_memory_used(self) -> int:
+        """Bytes of GPU memory that others (and torch itself) already hold."""
+        if self.device.type != "cuda":
+            return 0
+        free, total = torch.cuda.mem_get_info(self.device)
+        return total - free
+
+    @torch.inference_mode()
+    def _activation_peak(self, tokens: int) -> int:
+        """Bytes that weights and the largest step take on CUDA: one prefill of `tokens`, tried."""
+        size = self.block_size
+        blocks = -(-tokens // size)
+        self.num_blocks = blocks
+        self._allocate(blocks)
+        cache_bytes = sum(cache.nbytes for cache in self.kv_caches)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        index = torch.arange(tokens, device=self.device)
+        layout = [RowLayout(0, tokens, 0, tuple(range(blocks)))]
+        metadata = AttentionMetadata(layout, index, size, blocks)
+        zeros = torch.zeros_like(index)
+        self.model.forward(zeros, index, self.kv_caches, self.backend, metadata, index[-1:])
+        torch.cuda.synchronize(self.device)
+        peak = torch.cuda.max_memory_allocated(self.device) - cache_bytes
+        self.kv_caches = []
+        torch.cuda.empty_cache()
+        return peak
+
+
+def _by_length(row: ScheduledRow) -> tuple[int, int]:
+    return row.num_tokens + row.num_padding, row.start + row.num_tokens
