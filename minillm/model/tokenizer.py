@@ -173,7 +173,6 @@ class StopChecker:
         self._stop = tuple(stop)
         self._include_stop = include_stop
         self._held = ""
-        self._longest = max((len(s) for s in stop), default=0)
         self.matched: str | None = None  # the stop string found
 
     def push(self, delta: str) -> tuple[str, bool]:
@@ -197,11 +196,14 @@ class StopChecker:
 
     def _possible_head(self, text: str) -> int:
         """Length of the longest tail of the text with which some stop string begins."""
-        for length in range(min(self._longest - 1, len(text)), 0, -1):
-            tail = text[-length:]
-            if any(s.startswith(tail) for s in self._stop):
-                return length
-        return 0
+        longest = 0
+        for stop in self._stop:
+            start = text.find(stop[0], max(len(text) - len(stop) + 1, 0))
+            while start >= 0 and not stop.startswith(text[start:]):
+                start = text.find(stop[0], start + 1)
+            if start >= 0:
+                longest = max(longest, len(text) - start)
+        return longest
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
