@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_runtime_dir
 
 ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / ".venv" / "jupyterlab.log"
 START_LIMIT_S = 180.0
 
 # Options of every JupyterLab that the course starts. The first two stop it from asking the
@@ -65,8 +67,9 @@ def lab_command(port: str) -> list[str]:
 
 
 def lab_environment() -> dict[str, str]:
-    """.venv first on the PATH, so that `!minillm` in a cell is this project's."""
+    """.venv first on the PATH, so that `!minillm` in a cell is this project's; a new token."""
     environment = dict(os.environ, VIRTUAL_ENV=str(ROOT / ".venv"))
+    environment["JUPYTER_TOKEN"] = secrets.token_hex(24)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment.pop("PYTHONHOME", None)
     return environment
@@ -102,6 +105,29 @@ def interrupt(signum: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def last_lines(count: int = 20) -> str:
+    """The end of the server's log, for the person whose server did not start."""
+    return "\n".join(LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+
+
+def serve(server: subprocess.Popen[bytes]) -> int:
+    """Print the address, wait until the server ends; gives the exit status."""
+    address = wait_for_address(server)
+    if address is not None:
+        print(f"\nThe course is open at\n\n    {address}\n", flush=True)
+        print(f"Its log is {LOG.relative_to(ROOT)}. Stop it with Ctrl-C.", flush=True)
+    elif server.poll() is None:
+        print(last_lines(), file=sys.stderr)
+        print(f"JupyterLab did not start within {START_LIMIT_S:.0f} s.", file=sys.stderr)
+        return 1
+    if server.wait() == 0:  # shut down from its own menu
+        print("The course has stopped.")
+        return 0
+    print(last_lines(), file=sys.stderr)
+    print("JupyterLab ended; its last lines above say why.", file=sys.stderr)
+    return 1
+
+
 def main() -> int:
     port = os.environ.get("MINILLM_PORT", "8888")
     if not (port.isdigit() and 1024 <= int(port) <= 65535):
@@ -109,18 +135,13 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, interrupt)
     print("Starting JupyterLab …", flush=True)
-    server = subprocess.Popen(lab_command(port), cwd=ROOT, env=lab_environment())
+    with open(LOG, "wb") as log:
+        server = subprocess.Popen(
+            lab_command(port), cwd=ROOT, env=lab_environment(),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     try:
-        address = wait_for_address(server)
-        if address is not None:
-            print(f"\nThe course is open at\n\n    {address}\n\nStop it with Ctrl-C.", flush=True)
-        elif server.poll() is None:
-            print(f"JupyterLab did not start within {START_LIMIT_S:.0f} s.", file=sys.stderr)
-            return 1
-        returncode = server.wait()
-        if returncode != 0:
-            print("JupyterLab ended; its lines above say why.", file=sys.stderr)
-        return 1 if returncode else 0
+        return serve(server)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C doesn't leave it behind
         stop(server)

@@ -3,7 +3,7 @@
 Standard library only, since it runs before anything is installed, under Python 3.11 to 3.13.
 A stamp in .venv says for which lock file, project file and Python it is complete, so that a
 second start takes no time; whatever broke off earlier goes on at the next call.
-Environment: MINILLM_TORCH = auto | cpu | cuda.
+Environment: MINILLM_TORCH = auto | cpu | cuda; with MINILLM_MODEL set, no model is fetched.
 """
 
 from __future__ import annotations
@@ -211,6 +211,17 @@ def install_packages() -> None:
     )
 
 
+def model_ready() -> bool:
+    """Whether the default model is there, or the person has named another."""
+    if os.environ.get("MINILLM_MODEL"):
+        return True
+    code = "from minillm.model import default_model; print(default_model.default_model_ready())"
+    answer = subprocess.run(
+        [str(VENV_PYTHON), "-c", code], cwd=ROOT, capture_output=True, text=True
+    )  # fmt: skip
+    return answer.stdout.strip() == "True"
+
+
 def fetch_model() -> None:
     run(
         [str(VENV_PYTHON), "-m", "minillm.model.default_model"],
@@ -228,9 +239,10 @@ def main() -> int:
         STAMP.unlink(missing_ok=True)
         install_torch(kind, stamp.get("torch", ""))
         install_packages()
-        fetch_model()
         STAMP.write_text(json.dumps(complete) + "\n", encoding="utf-8")
         say("The environment is ready: .venv")
+    if not model_ready():
+        fetch_model()
     return 0
 
 
