@@ -35,6 +35,7 @@ SOURCES = (
     "timeline/paint.js",
     "timeline/overlay.js",
     "timeline/card.js",
+    "timeline/dom.js",
     "timeline/view.js",
 )
 

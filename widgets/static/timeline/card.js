@@ -1,1 +1,129 @@
+// The hover card: what one request did in one step. Text first, so that it can also be spoken.
 
+import { DEAD, PREFILL } from "./decode.js";
+import { count, duration } from "./layout.js";
+
+/**
+ * The card of a request at a step as {letter, id, state, preview, lines: [[label, value, aside]]}.
+ * other: {title, lane} of the lane beside it, or null.
+ */
+export function cardContent(lane, request, step, other) {
+  const segment = step ? lane.segmentAt(request, step.number) : null;
+  const lines = [];
+  const tokens = step ? lane.tokensAfter(request, step.number) : request.tokens;
+  const limit = request.maxTokens ? ` of ≤ ${request.maxTokens.toLocaleString("en-US")}` : "";
+  lines.push(["Tokens so far", `${tokens.toLocaleString("en-US")}${limit}`]);
+  if (segment?.kind === PREFILL) lines.push(["Prompt", prefillText(lane, request, segment)]);
+  lines.push(["Waited in queue", waited(lane, request, step)]);
+  lines.push(["TTFT", ttft(request), otherTtft(request, other)]);
+  if (step) lines.push(["In this step", `${count(step.rows, "row")}, ${duration(step.t1 - step.t0)}`]);
+  return {
+    letter: request.letter, id: request.nickname || request.id, preview: request.preview,
+    state: stateText(request, segment, step), lines,
+  };
+}
+
+function stateText(request, segment, step) {
+  const at = step ? `step ${step.number} · ` : "";
+  if (segment?.kind === PREFILL) return `${at}${segment.recompute ? "reading its tokens again" : "reading its prompt"}`;
+  if (segment?.kind === DEAD) return `${at}finished, thrown away`;
+  if (segment) return `${at}decoding`;
+  const t = step ? step.t0 : Infinity;
+  if (request.end !== undefined && t >= request.end - 1e-9) return `${at}finished (${request.reason || request.ended})`;
+  if (request.arrive !== undefined && t < request.arrive) return `${at}not here yet`;
+  if (request.preempts.some((preempt) => preempt.t <= t + 1e-9)) return `${at}preempted, queued again`;
+  return request.segments.length && t >= request.segments[0].t0 ? `${at}no row in this step` : `${at}queued`;
+}
+
+function prefillText(lane, request, segment) {
+  const padding = segment.padding ? ` + ${segment.padding.toLocaleString("en-US")} padding` : "";
+  const all = request.promptLen ? ` of ${request.promptLen.toLocaleString("en-US")}` : "";
+  return `${segment.tokens.toLocaleString("en-US")}${segment.recompute ? "" : all} tokens${padding}`;
+}
+
+function waited(lane, request, step) {
+  if (request.arrive === undefined) return "n/a";
+  const started = request.admit ?? request.segments[0]?.t0;
+  const until = started ?? (step ? step.t1 : lane.now);
+  const passed = Math.max(0, until - request.arrive);
+  const steps = lane.stepsBetween(request.arrive, until);
+  return `${duration(passed)} (${count(steps, "step")})${started === undefined ? " so far" : ""}`;
+}
+
+function ttft(request) {
+  if (request.firstToken === undefined || request.arrive === undefined) return "not yet";
+  return duration(request.firstToken - request.arrive, true);
+}
+
+function otherTtft(request, other) {
+  if (!other) return "";
+  const twin = other.lane.requests.get(request.idx);
+  if (twin?.firstToken === undefined || twin.arrive === undefined) return "";
+  return `${other.title.toLowerCase()}: ${duration(twin.firstToken - twin.arrive, true)}`;
+}
+
+/** The card of a step as a whole (the strip). */
+export function stepContent(lane, step) {
+  const waiting = count(step.waiting, "request");
+  return {
+    letter: "", id: "", preview: "", state: `step ${step.number}`,
+    lines: [
+      ["Rows", `${step.rows}, ${round1(step.useful)} useful`],
+      ["Took", duration(step.t1 - step.t0)],
+      ["Queued", waiting],
+      ["KV blocks in use", step.kvUsed.toLocaleString("en-US")],
+    ],
+  };
+}
+
+function round1(value) {
+  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+}
+
+/** The same as one sentence, for the live region. */
+export function cardSentence(content) {
+  const head = content.letter ? `Request ${content.letter}, ${content.state}` : content.state;
+  const parts = content.lines.map(([label, value, aside]) => `${label}: ${value}${aside ? ` (${aside})` : ""}`);
+  return `${head}. ${parts.join(". ")}.`.replaceAll("\u202f", " ");
+}
+
+/** Fill the card's element. Only text nodes: prompts are other people's words. */
+export function fillCard(el, content, text) {
+  el.replaceChildren();
+  const head = add(el, "div", "mlt-card-head");
+  if (content.letter) add(head, "b", "", content.letter);
+  add(head, "span", "", `${content.letter ? " · " : ""}${content.state}`);
+  if (content.preview) add(el, "div", "mlt-card-quote", `“${content.preview}”`);
+  const list = add(el, "dl", "");
+  for (const [label, value, aside] of content.lines) {
+    add(list, "dt", "", label);
+    const cell = add(list, "dd", "", value);
+    if (aside) add(cell, "span", "mlt-aside", ` ${aside}`);
+  }
+  if (text?.text || text?.token) {
+    const quote = add(el, "div", "mlt-card-text", text.text.slice(-70));
+    add(quote, "mark", "", text.token);
+  }
+  add(el, "i", "mlt-notch");
+}
+
+function add(parent, tag, className, string) {
+  const el = document.createElement(tag);
+  if (className) el.className = className;
+  if (string !== undefined) el.textContent = string;
+  parent.append(el);
+  return el;
+}
+
+/**
+ * Where the card goes: beside the cursor in the emptier direction, inside the figure, its notch at
+ * the row. Returns {left, top, side: "left"|"right" (of the card: where the notch is), notchY}.
+ */
+export function placeCard({ x, y, width, height, bounds }) {
+  const room = 26;
+  const right = x + room + width <= bounds.right;
+  const left = right ? x + room : Math.max(bounds.left, x - room - width);
+  const top = Math.min(Math.max(bounds.top, y - height * 0.5), Math.max(bounds.top, bounds.bottom - height));
+  const notchY = Math.min(Math.max(y - top, 16), height - 16);
+  return { left, top, side: right ? "left" : "right", notchY };
+}

@@ -1,1 +1,152 @@
+// Where things stand: pure functions of sizes and times, in CSS pixels and seconds.
 
+export const NARROW = 760; // below: margin figures move beside the title
+export const TINY = 480; // below: one panel, and a switch
+const MANY_ROWS = 40; // above: 6 px rows, letters on hover only
+const MAX_ROWS_HEIGHT = 520;
+const STRIP = 26;
+
+/** Height of a row for `count` rows; `height`: what the rows shall fill, null for what they need. */
+export function rowPitch(count, height) {
+  const rows = Math.max(1, count);
+  if (height) return Math.max(2, Math.min(20, height / rows));
+  const wanted = rows > MANY_ROWS ? 6 : 15.5;
+  return Math.max(2, Math.min(wanted, MAX_ROWS_HEIGHT / rows));
+}
+
+/**
+ * Geometry of the canvas. panels: [{lane, rows}] from top to bottom.
+ * Returns {width, height, x0, x1, figuresX (null when narrow), axisY, panels: [{lane, rows, top,
+ * bottom, pitch, titleY, stripTop, stripBottom}]}.
+ */
+export function layout({ width, panels, height = null }) {
+  const narrow = width < NARROW;
+  const x0 = 34;
+  const x1 = Math.max(x0 + 40, narrow ? width - 8 : width - 150);
+  let y = 0;
+  const placed = panels.map(({ lane, rows }, index) => {
+    if (index > 0) y += 30;
+    const titleY = y + 13;
+    const top = y + 24;
+    const pitch = rowPitch(rows, height);
+    const bottom = top + Math.max(1, rows) * pitch;
+    const stripTop = bottom + 9;
+    const stripBottom = stripTop + STRIP;
+    y = stripBottom;
+    return { lane, rows, top, bottom, pitch, titleY, stripTop, stripBottom };
+  });
+  const axisY = y + 10;
+  return { width, height: axisY + 40, x0, x1, figuresX: narrow ? null : x1 + 16, axisY, panels: placed };
+}
+
+/** Times ↔ pixels: v0…v1 seconds over x0…x1. */
+export function timeScale(v0, v1, x0, x1) {
+  const factor = (x1 - x0) / (v1 - v0);
+  return {
+    v0, v1, x0, x1, factor,
+    x: (t) => x0 + (t - v0) * factor,
+    t: (x) => v0 + (x - x0) / factor,
+  };
+}
+
+/** A round step so that ticks are at least `apart` pixels from each other. */
+export function tickStep(span, pixels, apart = 84) {
+  const rough = (span * apart) / Math.max(1, pixels);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  for (const factor of [1, 2, 2.5, 5, 10]) {
+    if (factor * power >= rough * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
+
+/** Ticks of an axis as [{t, label}]: one number of decimals for all. */
+export function ticks(v0, v1, pixels) {
+  const step = tickStep(v1 - v0, pixels);
+  let decimals = Math.max(0, -Math.floor(Math.log10(step)));
+  if (Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
+  const out = [];
+  for (let i = Math.ceil(v0 / step - 1e-9); i * step <= v1 + step * 1e-6; i++) {
+    const t = i * step;
+    out.push({ t, label: i === 0 ? "0" : t.toFixed(decimals) });
+  }
+  return out;
+}
+
+/**
+ * The times to show when nobody has zoomed. `ends`: seconds reached by each lane; running: some
+ * lane still runs. Grows in jumps, so that a view repaints all only now and then; a run longer
+ * than `span` scrolls, "now" at the right edge.
+ */
+export function autoWindow(ends, running, span = 60) {
+  const end = Math.max(0.05, ...ends);
+  if (!running) return [0, end * 1.06];
+  const now = ends[ends.length - 1];
+  if (end <= span) {
+    let limit = 0.5;
+    while (limit < end * 1.02) limit *= 1.5;
+    return [0, limit];
+  }
+  const hop = span / 16;
+  const right = Math.ceil((now + hop * 0.2) / hop) * hop;
+  return [Math.max(0, right - span), Math.max(right, span)];
+}
+
+/** Zoom a window by `factor` (< 1: closer) around time t, within 0…limit. */
+export function zoomWindow([v0, v1], t, factor, limit) {
+  const span = Math.min(Math.max((v1 - v0) * factor, 0.002), limit);
+  const left = t - ((t - v0) / (v1 - v0)) * span;
+  return shiftWindow([left, left + span], 0, limit);
+}
+
+/** Move a window by dt seconds, within 0…limit. */
+export function shiftWindow([v0, v1], dt, limit) {
+  const span = v1 - v0;
+  const left = Math.min(Math.max(0, v0 + dt), Math.max(0, limit - span));
+  return [left, left + span];
+}
+
+/** What is at (x, y): {panel, index} of the row (index −1 on the strip), "axis", or null. */
+export function hit(geometry, x, y) {
+  if (y >= geometry.axisY - 8 && x >= geometry.x0 - 4) return { axis: true };
+  for (const panel of geometry.panels) {
+    if (y >= panel.top && y < panel.bottom) {
+      return { panel, index: Math.min(panel.rows - 1, Math.floor((y - panel.top) / panel.pitch)) };
+    }
+    if (y >= panel.bottom && y <= panel.stripBottom) return { panel, index: -1 };
+  }
+  return null;
+}
+
+// ── figures as text: 3 significant digits, a comma for thousands, thin gaps before units ────────
+
+const GAP = "\u202f";
+
+/** A number with three significant digits: 151, 12.4, 0.0372, 12,300. */
+export function number3(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "n/a";
+  if (value === 0) return "0";
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  const rounded = Number(value.toPrecision(3));
+  return rounded.toLocaleString("en-US", { minimumFractionDigits: Math.min(digits, 4), maximumFractionDigits: Math.min(digits, 4) });
+}
+
+/** Seconds as text: 1.37 s, 14.8 ms; `whole`: milliseconds without decimals (TTFT). */
+export function duration(seconds, whole = false) {
+  if (seconds === null || seconds === undefined) return "n/a";
+  const ms = seconds * 1000;
+  if (whole && ms < 10000) return `${Math.round(ms).toLocaleString("en-US")}${GAP}ms`;
+  if (ms < 1000) return `${ms < 100 ? ms.toFixed(1) : Math.round(ms)}${GAP}ms`;
+  return `${number3(seconds)}${GAP}s`;
+}
+
+/** A share as a whole percentage that never rounds up to 100. */
+export function percent(share) {
+  if (share === null || share === undefined) return "n/a";
+  const rounded = Math.round(share * 100);
+  return `${rounded === 100 && share < 1 ? 99 : rounded}${GAP}%`;
+}
+
+/** "1 step", "2 steps". */
+export function count(n, one, many = `${one}s`) {
+  return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
+}

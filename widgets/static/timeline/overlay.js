@@ -1,1 +1,276 @@
+// The layer above the data: titles, letters, axis, figures, notes, cursor. Repainted whole; small.
 
+import { font } from "../shared/theme.js";
+import { count, duration, number3, percent, ticks } from "./layout.js";
+import { cellHeights, stripLimit } from "./paint.js";
+
+/** Paint everything that stands over the data. `s`: the view's state for this frame. */
+export function paintOverlay(ctx, s) {
+  ctx.clearRect(0, 0, s.geometry.width, s.geometry.height);
+  ctx.textBaseline = "middle";
+  for (const panel of s.geometry.panels) {
+    const lane = s.lanes[panel.lane];
+    paintTitle(ctx, s, panel, lane);
+    paintLetters(ctx, s, panel, lane);
+    paintStripScale(ctx, s, panel, lane);
+    if (s.geometry.figuresX !== null) paintFigures(ctx, s, panel, lane);
+  }
+  paintAxis(ctx, s);
+  paintSooner(ctx, s);
+  for (const panel of s.geometry.panels) {
+    if (s.running) paintNow(ctx, s, panel, s.lanes[panel.lane]);
+    paintNotes(ctx, s, panel, s.lanes[panel.lane]);
+  }
+  paintCursor(ctx, s);
+}
+
+function text(ctx, string, x, y, { size = 11, weight = 400, color, align = "left", halo = null }) {
+  ctx.font = font(size, weight);
+  ctx.textAlign = align;
+  if (halo) {
+    ctx.strokeStyle = halo;
+    ctx.lineWidth = 4;
+    ctx.lineJoin = "round";
+    ctx.strokeText(string, x, y);
+  }
+  ctx.fillStyle = color;
+  ctx.fillText(string, x, y);
+  return ctx.measureText(string).width;
+}
+
+function fitted(ctx, string, width) {
+  if (width <= 0) return "";
+  if (ctx.measureText(string).width <= width) return string;
+  let cut = string.length;
+  while (cut > 0 && ctx.measureText(`${string.slice(0, cut)}…`).width > width) cut--;
+  return cut > 3 ? `${string.slice(0, cut).trimEnd()}…` : "";
+}
+
+function paintTitle(ctx, s, panel, lane) {
+  const { theme, geometry } = s;
+  const title = s.titles[panel.lane] || lane.header?.policy || "";
+  const width = text(ctx, title, 0, panel.titleY, { size: 13, weight: 650, color: theme.ink });
+  const narrow = geometry.figuresX === null;
+  const figures = lane.figures;
+  const beside = narrow && lane.stepCount
+    ? [`${number3(figures.tok_s)} tok/s`, `${percent(figures.row_padding_fraction)} of rows padding`,
+      lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)].join(" · ")
+    : s.subtitles[panel.lane] || "";
+  ctx.font = font(11.5);
+  const x = title ? width + 18 : 0;
+  const shown = fitted(ctx, beside, geometry.x1 - x);
+  text(ctx, shown, x, panel.titleY + 0.5, { size: 11.5, color: theme.ink3 });
+}
+
+function paintLetters(ctx, s, panel, lane) {
+  const { theme, geometry } = s;
+  const x = geometry.x0 - 17;
+  s.rows[panel.lane].forEach((idx, row) => {
+    const y = panel.top + (row + 0.5) * panel.pitch;
+    const chosen = isChosen(s, panel.lane, row, idx);
+    if (panel.pitch < 9 && !chosen) return;
+    const name = s.mode === "slots" ? String(idx + 1) : lane.requests.get(idx)?.letter ?? s.letterOf(idx);
+    if (chosen) {
+      const height = Math.max(13, Math.min(16, panel.pitch));
+      ctx.font = font(11, 650);
+      const wide = Math.max(20, ctx.measureText(name).width + 8);
+      ctx.fillStyle = theme.ink;
+      roundRect(ctx, x - wide / 2, y - height / 2, wide, height, 3.5);
+      ctx.fill();
+      text(ctx, name, x, y + 0.5, { size: 11, weight: 700, color: theme.bg, align: "center" });
+    } else {
+      const marked = s.marked.has(idx) && s.mode !== "slots";
+      text(ctx, name, x, y + 0.5, {
+        size: 11, weight: marked ? 700 : 400, color: marked ? theme.ink : theme.ink2, align: "center",
+      });
+    }
+  });
+}
+
+function isChosen(s, lane, row, idx) {
+  if (s.mode !== "slots" && s.pinned !== null && s.pinned === idx) return true;
+  return Boolean(s.cursor && s.cursor.lane === lane && s.cursor.row === row);
+}
+
+function paintStripScale(ctx, s, panel, lane) {
+  const { theme, geometry } = s;
+  const limit = stripLimit(lane);
+  const x = geometry.x0 - 10;
+  text(ctx, String(limit), x, panel.stripTop + 3, { size: 10, color: theme.ink3, align: "right" });
+  text(ctx, "0", x, panel.stripBottom - 2, { size: 10, color: theme.ink3, align: "right" });
+  ctx.strokeStyle = theme.line;
+  ctx.lineWidth = 0.7;
+  ctx.setLineDash([3, 3]);
+  line(ctx, geometry.x0, panel.stripTop, geometry.x1, panel.stripTop);
+  ctx.setLineDash([]);
+}
+
+function paintFigures(ctx, s, panel, lane) {
+  if (!lane.stepCount) return;
+  const { theme, geometry } = s;
+  const x = geometry.figuresX;
+  const figures = lane.figures;
+  const big = (string, unit, y, size, color) => {
+    const width = text(ctx, string, x, y, { size, weight: 650, color });
+    text(ctx, unit, x + width + 6, y + size * 0.16, { size: 11, color: theme.ink2 });
+  };
+  big(number3(figures.tok_s), "tok/s", panel.top + 10, 22, theme.ink);
+  const time = duration(figures.elapsed_s);
+  text(ctx, lane.done ? `done in ${time}` : `${time} so far`, x, panel.top + 34, { size: 11, color: theme.ink3 });
+  const wasted = figures.row_padding_fraction;
+  const y = Math.max(panel.stripTop + 4, panel.top + 60);
+  big(percent(wasted), "of rows padding", y, 16, wasted > 0.005 ? theme.wasteText : theme.ink);
+  const useful = `${number3(figures.useful_rows)} of ${stripLimit(lane)} rows useful`;
+  text(ctx, useful, x, y + 19, { size: 11, color: theme.ink3 });
+}
+
+function paintAxis(ctx, s) {
+  const { theme, geometry, scale } = s;
+  const y = geometry.axisY;
+  ctx.strokeStyle = theme.line;
+  ctx.lineWidth = 1;
+  line(ctx, geometry.x0, y + 0.5, geometry.x1, y + 0.5);
+  for (const tick of ticks(scale.v0, scale.v1, geometry.x1 - geometry.x0)) {
+    const x = scale.x(tick.t);
+    line(ctx, Math.round(x) + 0.5, y, Math.round(x) + 0.5, y + 4);
+    text(ctx, tick.label, x, y + 14, { size: 11, color: theme.ink3, align: "center" });
+  }
+  text(ctx, "seconds since the first request", geometry.x1, y + 30, { size: 11, color: theme.ink3, align: "right" });
+}
+
+/** The empty right half is the result: name it. Two finished lanes only. */
+function paintSooner(ctx, s) {
+  const { theme, geometry, scale, lanes } = s;
+  if (geometry.panels.length < 2 || !lanes.every((lane) => lane.done && lane.stepCount)) return;
+  const [a, b] = geometry.panels.map((panel) => lanes[panel.lane].now);
+  const [early, late] = a < b ? [0, 1] : [1, 0];
+  const [from, to] = [Math.min(a, b), Math.max(a, b)];
+  const slow = geometry.panels[late];
+  const quick = geometry.panels[early];
+  const x = Math.round(scale.x(to)) + 0.5;
+  if (x > geometry.x1 || x < geometry.x0) return;
+  ctx.strokeStyle = theme.ink3;
+  ctx.lineWidth = 0.8;
+  ctx.setLineDash([2, 3]);
+  line(ctx, x, Math.min(slow.stripBottom, quick.top), x, Math.max(geometry.axisY, slow.stripBottom));
+  ctx.setLineDash([]);
+  const same = lanes[0].requests.size === lanes[1].requests.size;
+  const label = `${duration(to - from)} sooner${same ? `, same ${count(lanes[0].requests.size, "request")}` : ""}`;
+  ctx.font = font(11.5, 550);
+  const wide = ctx.measureText(label).width;
+  const left = Math.max(scale.x(from), geometry.x0) + 6;
+  const right = x - 3;
+  if (geometry.figuresX === null || right - left < wide + 60) return;
+  const y = (quick.stripTop + quick.stripBottom) / 2;
+  const middle = (left + right) / 2;
+  ctx.strokeStyle = theme.ink3;
+  ctx.lineWidth = 1;
+  line(ctx, left, y, middle - wide / 2 - 12, y);
+  line(ctx, middle + wide / 2 + 12, y, right, y);
+  arrowHead(ctx, left, y, 5);
+  arrowHead(ctx, right, y, -5);
+  text(ctx, label, middle, y + 0.5, { size: 11.5, weight: 550, color: theme.ink, align: "center", halo: theme.bg });
+}
+
+function arrowHead(ctx, x, y, size) {
+  ctx.beginPath();
+  ctx.moveTo(x + size, y - 3.5);
+  ctx.lineTo(x, y);
+  ctx.lineTo(x + size, y + 3.5);
+  ctx.stroke();
+}
+
+/** While it runs: the edge of the present, and how much each running request has so far. */
+function paintNow(ctx, s, panel, lane) {
+  if (lane.done || !lane.stepCount) return;
+  const { theme, scale, geometry } = s;
+  const x = Math.round(scale.x(Math.min(lane.now, s.until))) + 0.5;
+  if (x < geometry.x0 || x > geometry.x1 + 1) return;
+  ctx.strokeStyle = theme.ink3;
+  ctx.lineWidth = 1;
+  line(ctx, x, panel.top - 2, x, panel.stripBottom);
+  text(ctx, s.paused ? "paused" : "now", Math.min(x, geometry.x1 - 8), panel.top - 8, {
+    size: 10, weight: 550, color: theme.ink2, align: "center", halo: theme.bg,
+  });
+  if (s.paused || panel.pitch < 12 || s.mode === "slots" || geometry.x1 - x < 26) return;
+  s.rows[panel.lane].forEach((idx, row) => {
+    const request = lane.requests.get(idx);
+    if (!request?.segments.length || request.end !== undefined) return;
+    const y = panel.top + (row + 0.5) * panel.pitch;
+    text(ctx, String(request.tokens), x + 5, y + 0.5, { size: 10, color: theme.ink3, halo: theme.bg });
+  });
+}
+
+/** Sentences at a row: on the dotted line where they fit, else behind the row's end. */
+function paintNotes(ctx, s, panel, lane) {
+  if (s.mode === "slots") return;
+  const { theme, scale, geometry } = s;
+  for (const note of s.notes) {
+    if (note.lane !== panel.lane) continue;
+    const row = s.rows[panel.lane].indexOf(note.req);
+    const request = lane.requests.get(note.req);
+    if (row < 0 || !request?.segments.length || panel.pitch < 9) continue;
+    if (note.tone === "pre" && geometry.figuresX === null) continue;
+    const color = note.tone === "pre" ? theme.preText : theme.ink;
+    const weight = note.tone === "pre" ? 400 : 650;
+    const y = panel.top + (row + 0.5) * panel.pitch + 0.5;
+    ctx.font = font(11, weight);
+    const wide = ctx.measureText(note.text).width;
+    const from = scale.x(request.arrive ?? request.segments[0].t0);
+    const to = scale.x(request.segments[0].t0);
+    if (note.tone !== "pre" && to - from > wide + 44) {
+      const middle = Math.min(Math.max((from + to) / 2, geometry.x0 + wide / 2), geometry.x1 - wide / 2);
+      ctx.fillStyle = s.marked.has(note.req) ? theme.panel : theme.bg;
+      ctx.fillRect(middle - wide / 2 - 8, y - 6, wide + 16, 12);
+      text(ctx, note.text, middle, y, { size: 11, weight, color, align: "center" });
+      continue;
+    }
+    const last = request.segments[request.segments.length - 1];
+    const x = scale.x(Math.max(last.t1, request.end ?? 0)) + 8;
+    if (x + wide > geometry.x1 || x < geometry.x0) continue;
+    text(ctx, note.text, x, y, { size: 11, weight, color, halo: theme.bg });
+  }
+}
+
+function paintCursor(ctx, s) {
+  if (!s.cursor) return;
+  const { theme, scale, geometry, cursor } = s;
+  const x = Math.round(scale.x(cursor.t)) + 0.5;
+  if (x < geometry.x0 || x > geometry.x1) return;
+  ctx.strokeStyle = theme.ink;
+  ctx.lineWidth = 1.4;
+  for (const panel of geometry.panels) line(ctx, x, panel.top - 3, x, panel.stripBottom);
+  ctx.fillStyle = theme.ink;
+  ctx.beginPath();
+  ctx.moveTo(x, geometry.axisY - 5);
+  ctx.lineTo(x - 5, geometry.axisY + 1);
+  ctx.lineTo(x + 5, geometry.axisY + 1);
+  ctx.fill();
+  if (cursor.box) {
+    const panel = geometry.panels.find((each) => each.lane === cursor.lane);
+    const { full } = cellHeights(panel.pitch);
+    const y = panel.top + (cursor.row + 0.5) * panel.pitch;
+    const left = Math.max(geometry.x0, scale.x(cursor.box.t0));
+    const wide = Math.max(5, scale.x(cursor.box.t1) - left);
+    ctx.lineWidth = 1.6;
+    ctx.strokeRect(left - 0.5, y - full / 2 - 0.5, wide, full + 1);
+  }
+  if (s.drag) {
+    const [a, b] = [Math.min(s.drag.from, s.drag.to), Math.max(s.drag.from, s.drag.to)];
+    ctx.globalAlpha = 0.14;
+    ctx.fillRect(a, geometry.panels[0].top, b - a, geometry.axisY - geometry.panels[0].top);
+    ctx.globalAlpha = 1;
+  }
+}
+
+function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
+function roundRect(ctx, x, y, width, height, radius) {
+  ctx.beginPath();
+  ctx.roundRect(x, y, width, height, radius);
+}

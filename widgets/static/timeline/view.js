@@ -1,1 +1,581 @@
+// The view: one element of the page, its canvases, and what the reader does with them.
 
+import { FONT, readTheme, watchTheme } from "../shared/theme.js";
+import { LaneModel } from "./model.js";
+import { TINY, autoWindow, hit, layout, shiftWindow, timeScale, zoomWindow, count, duration } from "./layout.js";
+import { brushes, paintPanel, stripLimit } from "./paint.js";
+import { paintOverlay } from "./overlay.js";
+import { cardContent, cardSentence, fillCard, placeCard, stepContent } from "./card.js";
+import { buildDom, provenance } from "./dom.js";
+
+const QUIET_S = 6; // without any message while a run is on: say so
+const DRAG_FROM = 5; // px: less is a click
+
+export class TimelineView {
+  constructor(model, el) {
+    this.model = model;
+    this.dom = buildDom(el, FONT);
+    this.lanes = Array.from({ length: model.get("lanes") }, () => new LaneModel());
+    this.mode = "requests";
+    this.window = null; // [v0, v1] chosen by the reader; null: automatic
+    this.pausedAt = null;
+    this.cursor = null; // {lane, row, t, step, box}
+    this.pinned = null; // request index
+    this.shownLane = 0; // where only one panel fits
+    this.drag = null;
+    this.painted = null; // what the data layer holds: {key, until: [per lane]}
+    this.texts = new Map(); // "lane:req:step" → {text, token}
+    this.heard = performance.now();
+    this.hellos = [];
+    this.stats = { frames: 0, full: 0, messages: 0, gaps: 0 };
+    this.cleanup = [];
+    this.retheme();
+    this.bindModel();
+    this.bindPage();
+    this.bindPointer();
+    this.bindKeys();
+    this.refreshTexts();
+    this.lanes.forEach((_, lane) => this.hello(lane));
+  }
+
+  // ── messages ──────────────────────────────────────────────────────────────────────────────
+
+  bindModel() {
+    const on = (name, call) => {
+      this.model.on(name, call);
+      this.cleanup.push(() => this.model.off(name, call));
+    };
+    on("msg:custom", (message, buffers) => this.receive(message, buffers));
+    for (const name of ["headline", "subtitle", "titles", "subtitles", "notes", "stale_message", "frozen"]) {
+      on(`change:${name}`, () => this.refreshTexts());
+    }
+    for (const name of ["height", "expected_requests"]) on(`change:${name}`, () => this.repaint());
+  }
+
+  hello(lane) {
+    const now = performance.now();
+    if (now - (this.hellos[lane] ?? -1e9) < 300) {
+      clearTimeout(this.retry);
+      this.retry = setTimeout(() => this.hello(lane), 320);
+      return;
+    }
+    this.hellos[lane] = now;
+    this.model.send({ hello: this.lanes[lane].nextStep - 1, lane });
+  }
+
+  receive(message, buffers) {
+    this.heard = performance.now();
+    if (message.kind === "text") {
+      this.texts.set(`${message.lane}:${message.req}:${message.step}`, message);
+      this.request();
+      return;
+    }
+    const lane = this.lanes[message.lane];
+    if (!lane || !buffers?.length) return;
+    this.stats.messages += 1;
+    const outcome = lane.apply(message, buffers[0]);
+    if (outcome === "gap") {
+      this.stats.gaps += 1;
+      this.hello(message.lane);
+    }
+    if (message.header) this.refreshTexts();
+    this.request();
+  }
+
+  // ── the page ──────────────────────────────────────────────────────────────────────────────
+
+  bindPage() {
+    const sizes = new ResizeObserver(() => this.repaint());
+    sizes.observe(this.dom.figure);
+    const stopTheme = watchTheme(() => this.retheme());
+    const ticker = setInterval(() => this.tick(), 1000);
+    this.onRatio = () => this.repaint();
+    window.addEventListener("resize", this.onRatio);
+    this.cleanup.push(() => {
+      sizes.disconnect();
+      stopTheme();
+      clearInterval(ticker);
+      clearTimeout(this.retry);
+      window.removeEventListener("resize", this.onRatio);
+      cancelAnimationFrame(this.frame);
+    });
+    this.dom.pause.addEventListener("click", () => this.togglePause());
+    this.dom.mode.addEventListener("click", () => this.toggleMode());
+    this.dom.fit.addEventListener("click", () => this.setWindow(null));
+    this.dom.lane.addEventListener("click", () => {
+      this.shownLane = 1 - this.shownLane;
+      this.repaint();
+    });
+  }
+
+  destroy() {
+    this.cleanup.forEach((call) => call());
+    this.dom.root.remove();
+  }
+
+  retheme() {
+    this.theme = readTheme(this.dom.root);
+    for (const [name, value] of Object.entries(this.theme)) {
+      if (typeof value === "string") this.dom.root.style.setProperty(`--mlt-${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`, value);
+    }
+    this.brush = null;
+    this.repaint();
+  }
+
+  refreshTexts() {
+    const { dom, model } = this;
+    const frozen = model.get("frozen");
+    dom.root.classList.toggle("mlt-frozen", Boolean(frozen));
+    if (frozen !== this.frozenShown) {
+      this.frozenShown = frozen;
+      dom.frozen.innerHTML = frozen || ""; // made by our kernel: an SVG and a table, escaped there
+    }
+    dom.headline.textContent = model.get("headline");
+    dom.headline.hidden = !model.get("headline");
+    dom.subtitle.textContent = model.get("subtitle");
+    provenance(dom.provenance, this.lanes.map((lane) => lane.header));
+    this.repaint();
+  }
+
+  /** Once a second: is the kernel still there, what does the figure say to a screen reader. */
+  tick() {
+    const quiet = (performance.now() - this.heard) / 1000;
+    const lost = this.running && quiet > QUIET_S;
+    const message = this.model.get("stale_message")
+      || (lost ? `No news for ${Math.round(quiet)} s: the kernel is busy or gone.` : "");
+    this.dom.stale.textContent = message;
+    this.dom.stale.hidden = !message;
+    this.dom.root.classList.toggle("mlt-stale", Boolean(message));
+    this.ticks = (this.ticks ?? 0) + 1;
+    if (this.ticks % 5 === 1) this.dom.over.setAttribute("aria-label", this.summary());
+    const over = !this.running && this.lanes.some((lane) => lane.stepCount);
+    if (over && !this.saidOver) this.dom.live.textContent = this.summary();
+    this.saidOver = over;
+  }
+
+  summary() {
+    const parts = this.lanes.map((lane, i) => {
+      const name = this.titles[i] || lane.header?.policy || `Run ${i + 1}`;
+      if (!lane.stepCount) return `${name}: nothing has run yet`;
+      const { tok_s, row_padding_fraction } = lane.figures;
+      const pace = tok_s === null ? "" : `, ${tok_s.toFixed(1)} tokens per second`;
+      const padding = row_padding_fraction === null ? "" : `, ${Math.round(row_padding_fraction * 100)} % of rows padding`;
+      return `${name}: ${count(lane.requests.size, "request")}, ${count(lane.stepCount, "step")}, ${lane.done ? "done in" : "running for"} ${lane.now.toFixed(2)} seconds${pace}${padding}`;
+    });
+    const headline = this.model.get("headline");
+    return `Batch timeline. ${headline ? `${headline.replace(/\n/g, " ")} ` : ""}${parts.join(". ")}.`;
+  }
+
+  // ── state in numbers ──────────────────────────────────────────────────────────────────────
+
+  get titles() {
+    return this.model.get("titles");
+  }
+
+  get running() {
+    return this.lanes.some((lane) => lane.stepCount > 0 && !lane.done);
+  }
+
+  get limit() {
+    return autoWindow(this.lanes.map((lane) => lane.now), false)[1];
+  }
+
+  rowsOf(lane) {
+    if (this.mode === "slots") return this.lanes[lane].rows("slots");
+    const all = new Set();
+    for (const each of this.lanes) for (const idx of each.requests.keys()) all.add(idx);
+    for (let i = 0; i < this.model.get("expected_requests"); i++) all.add(i);
+    return [...all].sort((a, b) => a - b);
+  }
+
+  setWindow(window) {
+    this.window = window;
+    this.request();
+  }
+
+  togglePause() {
+    this.pausedAt = this.pausedAt === null ? Math.max(...this.lanes.map((lane) => lane.now)) : null;
+    if (this.pausedAt === null) this.window = null;
+    else this.window ??= this.scale ? [this.scale.v0, this.scale.v1] : null;
+    this.repaint();
+  }
+
+  toggleMode() {
+    this.mode = this.mode === "requests" ? "slots" : "requests";
+    this.cursor = null;
+    this.repaint();
+  }
+
+  // ── painting ──────────────────────────────────────────────────────────────────────────────
+
+  repaint() {
+    this.painted = null;
+    this.request();
+  }
+
+  request() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { dom, model } = this;
+    const width = Math.floor(dom.figure.clientWidth);
+    if (width < 60) return;
+    const one = width < TINY && this.lanes.length > 1;
+    const rows = this.lanes.map((_, lane) => this.rowsOf(lane));
+    const shown = this.lanes.map((_, lane) => lane).filter((lane) => !one || lane === this.shownLane);
+    const panels = shown.map((lane) => ({ lane, rows: Math.max(1, rows[lane].length) }));
+    const geometry = layout({ width, panels, height: model.get("height") });
+    const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
+    const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
+    const until = this.pausedAt ?? Infinity;
+    const notes = model.get("notes");
+    const marked = new Set(notes.filter((note) => note.mark).map((note) => note.req));
+    if (this.pinned !== null) marked.add(this.pinned);
+    this.geometry = geometry;
+    this.scale = timeScale(v0, v1, geometry.x0, geometry.x1);
+    this.rows = rows;
+    this.resizeCanvases(geometry);
+    this.paintData(geometry, rows, marked, until);
+    paintOverlay(dom.over.getContext("2d"), {
+      theme: this.theme, geometry, scale: this.scale, lanes: this.lanes, rows, mode: this.mode,
+      titles: this.titles, subtitles: model.get("subtitles"), notes, marked, pinned: this.pinned,
+      cursor: this.located(), drag: this.drag?.moved ? this.drag : null, running: this.running,
+      paused: this.pausedAt !== null, until, letterOf: (idx) => this.letterOf(idx),
+    });
+    this.paintTools(one);
+    this.paintCard();
+    this.stats.frames += 1;
+  }
+
+  resizeCanvases(geometry) {
+    const ratio = window.devicePixelRatio || 1;
+    const size = `${geometry.width}x${geometry.height}@${ratio}`;
+    if (size === this.size && this.brush) return;
+    for (const canvas of [this.dom.data, this.dom.over]) {
+      canvas.width = Math.round(geometry.width * ratio);
+      canvas.height = Math.round(geometry.height * ratio);
+      canvas.style.width = `${geometry.width}px`;
+      canvas.style.height = `${geometry.height}px`;
+      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
+    this.dom.figure.style.height = `${geometry.height}px`;
+    this.brush = brushes(this.dom.data.getContext("2d"), this.theme, ratio);
+    this.size = size;
+    this.painted = null;
+  }
+
+  /** The data layer: all of it when anything but time has changed, else the new edge only. */
+  paintData(geometry, rows, marked, until) {
+    const ctx = this.dom.data.getContext("2d");
+    const { scale } = this;
+    const streams = this.lanes.map((lane) => [lane.stream, lane.base, stripLimit(lane), lane.done]);
+    const key = JSON.stringify([geometry, scale.v0, scale.v1, rows, [...marked], this.mode, until === Infinity ? 0 : until, streams]);
+    const whole = this.painted?.key !== key;
+    if (whole) {
+      ctx.clearRect(0, 0, geometry.width, geometry.height);
+      this.painted = { key, until: this.lanes.map(() => -Infinity) };
+      this.stats.full += 1;
+    }
+    for (const panel of geometry.panels) {
+      const lane = this.lanes[panel.lane];
+      const from = whole ? scale.v0 : this.painted.until[panel.lane];
+      if (!whole && from >= lane.now && !lane.pending) continue;
+      paintPanel(ctx, {
+        panel, lane, rows: rows[panel.lane], mode: this.mode, scale, brush: this.brush,
+        from: Math.max(scale.v0, from), to: whole ? scale.v1 : lane.now + 4 / scale.factor, until, marked,
+      });
+      // The last step again next time: its end, ticks and dead rows come with what follows.
+      this.painted.until[panel.lane] = lane.t0[lane.stepCount - 2] ?? -Infinity;
+    }
+  }
+
+  letterOf(idx) {
+    for (const lane of this.lanes) {
+      const known = lane.requests.get(idx);
+      if (known) return known.letter;
+    }
+    return "";
+  }
+
+  paintTools(one) {
+    const { dom } = this;
+    const paused = this.pausedAt !== null;
+    dom.pause.hidden = !this.running && !paused;
+    dom.pause.textContent = paused ? "Follow live" : "Pause";
+    dom.mode.textContent = this.mode === "requests" ? "Show slots" : "Show requests";
+    dom.mode.hidden = !this.lanes.some((lane) => lane.stepCount);
+    dom.fit.hidden = this.window === null;
+    dom.lane.hidden = !one;
+    dom.lane.textContent = one ? `Show ${this.titles[1 - this.shownLane] || "the other run"}` : "";
+  }
+
+  // ── cursor and card ───────────────────────────────────────────────────────────────────────
+
+  /** The cursor with what it points at now: its step and the cell's box. */
+  located() {
+    const { cursor } = this;
+    if (!cursor) return null;
+    const lane = this.lanes[cursor.lane];
+    const step = lane.step(lane.stepAt(cursor.t));
+    cursor.step = step && cursor.t <= step.t1 + Math.max(0.02, step.t1 - step.t0) ? step : null;
+    cursor.box = null;
+    const request = this.requestAt(cursor);
+    if (request && cursor.step && lane.segmentAt(request, cursor.step.number)) cursor.box = cursor.step;
+    return cursor;
+  }
+
+  requestAt({ lane, row, step }) {
+    if (row === null || row < 0) return null;
+    const { requests } = this.lanes[lane];
+    if (this.mode !== "slots") return requests.get(this.rows[lane][row]) ?? null;
+    if (!step) return null;
+    for (const request of requests.values()) {
+      if (this.lanes[lane].segmentAt(request, step.number)?.slot === row) return request;
+    }
+    return null;
+  }
+
+  cardText() {
+    const cursor = this.cursor;
+    if (!cursor) return null;
+    const lane = this.lanes[cursor.lane];
+    const request = this.requestAt(cursor);
+    if (!request) return cursor.step && cursor.row < 0 ? stepContent(lane, cursor.step) : null;
+    const otherIndex = 1 - cursor.lane;
+    const other = this.lanes.length > 1 && this.lanes[otherIndex].stepCount
+      ? { title: this.titles[otherIndex] || "other", lane: this.lanes[otherIndex] } : null;
+    return cardContent(lane, request, cursor.step, other);
+  }
+
+  paintCard() {
+    const { dom, cursor, geometry } = this;
+    const content = this.drag?.moved ? null : this.cardText();
+    dom.card.hidden = !content;
+    if (!content) return;
+    const request = this.requestAt(cursor);
+    fillCard(dom.card, content, request && cursor.step ? this.askText(cursor.lane, request, cursor.step.number) : null);
+    const panel = geometry.panels.find((each) => each.lane === cursor.lane);
+    if (!panel) {
+      dom.card.hidden = true;
+      return;
+    }
+    const y = cursor.row < 0 ? panel.stripTop + 12 : panel.top + (cursor.row + 0.5) * panel.pitch;
+    const place = placeCard({
+      x: Math.min(Math.max(this.scale.x(cursor.t), geometry.x0), geometry.x1), y,
+      width: dom.card.offsetWidth, height: dom.card.offsetHeight,
+      bounds: { left: 0, right: geometry.width, top: 0, bottom: geometry.height },
+    });
+    dom.card.style.left = `${place.left}px`;
+    dom.card.style.top = `${place.top}px`;
+    dom.card.dataset.side = place.side;
+    dom.card.style.setProperty("--mlt-notch", `${place.notchY}px`);
+  }
+
+  /** The request's text up to a step: asked of the kernel once, shown when it comes. */
+  askText(lane, request, step) {
+    const key = `${lane}:${request.idx}:${step}`;
+    if (!this.texts.has(key)) {
+      if (this.texts.size > 500) this.texts.clear();
+      this.texts.set(key, null);
+      this.model.send({ text: { lane, req: request.idx, step } });
+    }
+    return this.texts.get(key);
+  }
+
+  setCursor(cursor, speak = false) {
+    this.cursor = cursor;
+    if (speak) {
+      this.located();
+      const content = this.cardText();
+      if (content) this.dom.live.textContent = cardSentence(content);
+    }
+    this.request();
+  }
+
+  // ── pointer ───────────────────────────────────────────────────────────────────────────────
+
+  bindPointer() {
+    const { over } = this.dom;
+    const at = (event) => {
+      const box = over.getBoundingClientRect();
+      return [((event.clientX - box.left) * over.clientWidth) / box.width, ((event.clientY - box.top) * over.clientHeight) / box.height];
+    };
+    over.addEventListener("pointermove", (event) => this.pointerMove(event, ...at(event)));
+    over.addEventListener("pointerdown", (event) => this.pointerDown(event, ...at(event)));
+    over.addEventListener("pointerup", (event) => this.pointerUp(...at(event)));
+    over.addEventListener("pointercancel", () => { this.drag = null; });
+    over.addEventListener("pointerleave", () => {
+      if (!this.drag && this.cursor && !this.cursor.kept) this.setCursor(null);
+    });
+    over.addEventListener("dblclick", () => this.setWindow(null));
+    over.addEventListener("wheel", (event) => this.wheel(event, ...at(event)), { passive: false });
+  }
+
+  pointed(x, y) {
+    const target = this.geometry && hit(this.geometry, x, y);
+    if (!target) return null;
+    const t = this.scale.t(Math.min(Math.max(x, this.scale.x0), this.scale.x1));
+    if (target.axis) {
+      const { lane = this.geometry.panels[0].lane, row = null } = this.cursor ?? {};
+      return { lane, row, t };
+    }
+    return { lane: target.panel.lane, row: target.index, t };
+  }
+
+  pointerMove(event, x, y) {
+    if (!this.geometry) return;
+    if (this.drag) {
+      this.drag.to = Math.min(Math.max(x, this.scale.x0), this.scale.x1);
+      this.drag.moved ||= Math.abs(x - this.drag.start) > DRAG_FROM;
+      if (this.drag.pan && this.drag.moved) {
+        this.setWindow(shiftWindow(this.drag.window, (this.drag.start - x) / this.scale.factor, this.limit));
+      } else if (this.drag.scrub) {
+        this.setCursor({ ...(this.pointed(x, this.geometry.axisY) ?? this.cursor), kept: true });
+      }
+      this.request();
+      return;
+    }
+    if (this.cursor?.kept && this.pinned !== null) return;
+    const found = x >= 0 && x <= this.geometry.x1 + 4 ? this.pointed(x, y) : null;
+    this.setCursor(found);
+  }
+
+  pointerDown(event, x, y) {
+    if (event.button !== 0 || !this.geometry) return;
+    this.dom.over.focus({ preventScroll: true });
+    this.dom.over.setPointerCapture(event.pointerId);
+    const scrub = y >= this.geometry.axisY - 8;
+    const pan = event.shiftKey && this.window !== null;
+    this.drag = { start: x, from: x, to: x, moved: false, scrub, pan, window: [this.scale.v0, this.scale.v1] };
+    if (scrub) this.setCursor({ ...this.pointed(x, y), kept: true });
+  }
+
+  pointerUp(x, y) {
+    const { drag } = this;
+    this.drag = null;
+    if (!drag || !this.geometry) return;
+    if (drag.moved && !drag.scrub && !drag.pan) {
+      const [a, b] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map((px) => this.scale.t(px));
+      this.setWindow([Math.max(0, a), Math.max(b, a + 0.002)]);
+    } else if (!drag.moved && !drag.scrub) this.click(x, y);
+    this.request();
+  }
+
+  click(x, y) {
+    const found = this.pointed(x, y);
+    if (!found) return;
+    this.setCursor(found);
+    this.located();
+    const request = this.requestAt(found);
+    const again = request && this.pinned === request.idx;
+    this.pinned = request && !again ? request.idx : null;
+    found.kept = this.pinned !== null;
+    this.setCursor(found, true);
+    this.repaint();
+  }
+
+  /** Zooms with Ctrl or ⌘ (a plain wheel scrolls the page), or plainly once the figure has focus. */
+  wheel(event, x) {
+    if (!this.geometry) return;
+    const focused = document.activeElement === this.dom.over;
+    if (!(event.ctrlKey || event.metaKey || focused)) return;
+    const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    const now = [this.scale.v0, this.scale.v1];
+    if (!sideways && this.window === null && event.deltaY > 0) return; // nothing wider to show
+    event.preventDefault();
+    event.stopPropagation();
+    if (sideways) return this.setWindow(shiftWindow(now, event.deltaX / this.scale.factor, this.limit));
+    const next = zoomWindow(now, this.scale.t(x), Math.exp(Math.min(60, Math.max(-60, event.deltaY)) * 0.006), this.limit);
+    this.setWindow(next[1] - next[0] >= this.limit * 0.999 ? null : next);
+  }
+
+  // ── keys ──────────────────────────────────────────────────────────────────────────────────
+
+  bindKeys() {
+    this.dom.over.addEventListener("keydown", (event) => {
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
+      if (!this.key(event.key, event.shiftKey)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  /** Act on a key; false when it is none of ours. */
+  key(key, shift) {
+    const far = shift ? 10 : 1;
+    if (key === "Escape") this.escape();
+    else if (key === "ArrowRight") this.moveStep(far);
+    else if (key === "ArrowLeft") this.moveStep(-far);
+    else if (key === "Home") this.moveStep(-Infinity);
+    else if (key === "End") this.moveStep(Infinity);
+    else if (key === "ArrowDown") this.moveRow(far);
+    else if (key === "ArrowUp") this.moveRow(-far);
+    else if (key === " ") this.togglePause();
+    else if (key === "+" || key === "=") this.zoomAt(0.7);
+    else if (key === "-") this.zoomAt(1 / 0.7);
+    else return false;
+    return true;
+  }
+
+  escape() {
+    this.pinned = null;
+    this.window = null;
+    this.pausedAt = null;
+    this.cursor = null;
+    this.repaint();
+  }
+
+  startCursor() {
+    const lane = this.geometry?.panels[0]?.lane ?? 0;
+    return this.cursor ?? { lane, row: null, t: -1 };
+  }
+
+  moveStep(by) {
+    const cursor = this.startCursor();
+    const lane = this.lanes[cursor.lane];
+    if (!lane.stepCount) return;
+    const last = lane.base + lane.stepCount - 1;
+    const now = cursor.t < 0 ? lane.base - Math.sign(by) * 0 : lane.stepAt(cursor.t) ?? lane.base;
+    const next = Math.min(Math.max(cursor.t < 0 && by > 0 && by < Infinity ? lane.base : now + by, lane.base), last);
+    const step = lane.step(next);
+    const t = (step.t0 + step.t1) / 2;
+    if (t < this.scale.v0 || t > this.scale.v1) {
+      const half = (this.scale.v1 - this.scale.v0) / 2;
+      this.window = shiftWindow([t - half, t + half], 0, this.limit);
+    }
+    this.setCursor({ ...cursor, row: cursor.row ?? 0, t, kept: true }, true);
+  }
+
+  moveRow(by) {
+    const cursor = this.startCursor();
+    if (cursor.t < 0) return this.moveStep(1);
+    const panels = this.geometry.panels;
+    let at = panels.findIndex((panel) => panel.lane === cursor.lane);
+    let row = (cursor.row ?? 0) + by;
+    if (row >= panels[at].rows && at + 1 < panels.length) [at, row] = [at + 1, 0];
+    else if (row < 0 && at > 0) [at, row] = [at - 1, panels[at - 1].rows - 1];
+    row = Math.min(Math.max(row, 0), panels[at].rows - 1);
+    this.setCursor({ ...cursor, lane: panels[at].lane, row, kept: true }, true);
+  }
+
+  zoomAt(factor) {
+    if (!this.scale) return;
+    const { v0, v1 } = this.scale;
+    const t = this.cursor?.t ?? (v0 + v1) / 2;
+    const next = zoomWindow([v0, v1], t, factor, this.limit);
+    this.setWindow(next[1] - next[0] >= this.limit * 0.999 ? null : next);
+  }
+}
+
+export default {
+  render({ model, el }) {
+    const view = new TimelineView(model, el);
+    el.timelineView = view; // for tests and the console
+    return () => view.destroy();
+  },
+};
