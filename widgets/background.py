@@ -51,6 +51,10 @@ class Background:
             return any(worker.is_alive() for worker in self._workers)
         return any(not worker.done() for worker in self._workers)
 
+    def worker(self, number: int) -> threading.Thread | asyncio.Task | None:
+        """What runs the job of that number."""
+        return self._workers[number] if number < len(self._workers) else None
+
     def start(self, *jobs: Job) -> None:
         """Start the jobs and return at once. RuntimeError while the last ones still run."""
         if self.running:

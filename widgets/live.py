@@ -137,8 +137,10 @@ def _wait(engine: LLMEngine, until: float | None, pacer: _Pacer) -> Iterator[flo
         clock.advance_to(until)
         yield 0.0
     else:
-        yield IDLE_NAP_S
-        if pacer.ahead() == 0.0 and pacer.control.pace is not None:
+        pace = pacer.control.pace
+        soon = until is not None and pace is not None
+        yield min((until - clock.now()) / pace, IDLE_NAP_S) if soon else IDLE_NAP_S
+        if pacer.control.pace is not None and pacer.ahead() == 0.0:
             reached = pacer.now()
             clock.advance_to(reached if until is None else min(reached, until))
 

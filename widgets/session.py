@@ -1,0 +1,331 @@
+"""EngineSession: an engine that runs beside the notebook's cells, and the views that follow it.
+
+    session = EngineSession(engine).watch(timeline)
+    session.start(arrivals)            # returns at once
+    session.stop()                     # ends within a step (< 1 s); cells, buttons, any thread
+    report = await session.finished()  # in a later cell: the figures, and what went wrong
+    session.close()                    # stop and join; `with EngineSession(engine) as session:`
+
+One driver owns the engine; one publisher reads its trace 15 times a second and feeds the views.
+Both are threads where threads exist, else asyncio tasks (widgets.background). Everything else
+only sets flags and enqueues commands. Errors of the engine do not end the run: they are in the
+report, and `finished()` shows them once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from minillm.core import (
+    Arrival,
+    LLMEngine,
+    RequestOutput,
+    SamplingParams,
+    Scheduler,
+    SchedulerConfig,
+    Trace,
+)
+from widgets import patience
+from widgets.background import Background
+from widgets.live import Control, serve
+from widgets.report import RunReport, show_errors
+
+PUBLISH_HZ = 15
+HEARTBEAT_S = 1.0  # a view that hears nothing for 5 s says that it is stale
+STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
+
+_sessions: weakref.WeakSet[EngineSession] = weakref.WeakSet()
+
+
+@dataclass(slots=True)
+class Leg:
+    """One part of a run: an engine (or how to make it, on the driver), its arrivals, its lane."""
+
+    engine: LLMEngine | Callable[[], LLMEngine]
+    arrivals: tuple[Arrival, ...] = ()
+    lane: int = 0
+    trace: Trace | None = None
+
+
+class EngineSession:
+    """See the module's docstring. `encode`: prompt → token ids, for `submit` with text.
+
+    threads: None chooses by capability. on_output: called by the driver with each RequestOutput.
+    """
+
+    def __init__(
+        self,
+        engine: LLMEngine | None,
+        *,
+        encode: Callable[[str], list[int]] | None = None,
+        threads: bool | None = None,
+        publish_hz: float = PUBLISH_HZ,
+        on_output: Callable[[RequestOutput], None] | None = None,
+    ) -> None:
+        if not 1 <= publish_hz <= 60:
+            raise ValueError(f"publish_hz must lie between 1 and 60, got {publish_hz!r}.")
+        self.engine = engine
+        self.encode = encode
+        self.publish_hz = publish_hz
+        self.on_output = on_output
+        self.on_end: list[Callable[[RunReport], None]] = []  # called by the publisher, at the end
+        self._views: list[tuple[object, int]] = []
+        self._background = Background(threads=threads)
+        self._guard = threading.RLock()  # start, stop and close may come from any thread
+        self._control: Control | None = None
+        self._legs: list[Leg] = []
+        self._driving = False
+        self._shown = False
+        self._ids = itertools.count(1)
+        self._closed = False
+        _sessions.add(self)
+
+    # ── views ───────────────────────────────────────────────────────────────────────────────
+
+    def watch(self, view: object, lane: int = 0) -> EngineSession:
+        """Feed this view (widgets.timeline.Timeline or alike) while running; returns self."""
+        if (view, lane) not in self._views:
+            self._views.append((view, lane))
+        return self
+
+    # ── a run ───────────────────────────────────────────────────────────────────────────────
+
+    def start(
+        self,
+        arrivals: Iterable[Arrival] = (),
+        *,
+        keep_open: bool = False,
+        pace: float | None = None,
+    ) -> EngineSession:
+        """Serve these arrivals, their times counted from now, and return at once.
+
+        keep_open: when they are done go on waiting for `submit`, until `stop`.
+        pace: a simulation's seconds per second of wall time; None as fast as it goes.
+        Raises RuntimeError while a run is on, or after close().
+        """
+        if self.engine is None:
+            raise RuntimeError("This session has no engine of its own: use start_legs().")
+        return self.start_legs(
+            [Leg(self.engine, tuple(arrivals))], Control(keep_open=keep_open, pace=pace)
+        )
+
+    def start_legs(self, legs: Iterable[Leg], control: Control | None = None) -> EngineSession:
+        """Run several engines one after the other, each into the lane of its leg."""
+        with self._guard:
+            if self._closed:
+                raise RuntimeError("This session is closed: make a new one.")
+            if self.running:
+                raise RuntimeError("A run is on: stop() it first, or wait for finished().")
+            self._legs = list(legs)
+            self._control = control or Control()
+            self._control.on_output = self.on_output
+            self._driving, self._shown = True, False
+            for leg in self._legs:
+                self._prepare(leg)
+            try:
+                self._background.start(self._drive, self._publish)
+            except BaseException:
+                self._driving = False
+                raise
+        return self
+
+    def stop(self) -> None:
+        """End the run after the step in hand. Returns at once; harmless when nothing runs."""
+        control = self._control
+        if control is not None:
+            control.stopping.set()
+            self._background.wake()
+
+    async def finished(self) -> RunReport:
+        """Wait for the run to end, without holding up the kernel, and report it.
+
+        What the engine found wrong is shown above the cell's result. An interrupt stops the run.
+        """
+        if self._control is None:
+            raise RuntimeError("Nothing has been started: call start() first.")
+        try:
+            await self._background.wait()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.stop()
+            self._background.join(STOP_LIMIT_S)
+            raise
+        report = self.report()
+        for error in self._background.errors:
+            raise error
+        if report.errors and not self._shown:
+            self._shown = True
+            show_errors(report)
+        return report
+
+    def report(self) -> RunReport:
+        """The run so far: traces by lane, errors, whether it was stopped."""
+        control = self._control or Control()
+        traces = {leg.lane: leg.trace for leg in self._legs if leg.trace is not None}
+        return RunReport(
+            traces,
+            tuple(control.errors),
+            control.num_errors,
+            tuple(control.refused),
+            control.stopping.is_set(),
+        )
+
+    def close(self) -> None:
+        """Stop, wait for the step in hand, let go of the views. Safe to call twice.
+
+        Raises RuntimeError when schedule() or the runner does not come back.
+        """
+        self.stop()
+        ended = self._background.join(STOP_LIMIT_S)
+        with self._guard:
+            self._closed = True
+            self._views.clear()
+        if not ended and self._background.threads:
+            raise RuntimeError(
+                f"The step in hand did not end within {STOP_LIMIT_S:g} s. "
+                "Restart the kernel to be rid of it."
+            )
+
+    def __enter__(self) -> EngineSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> EngineSession:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        await self._background.wait()
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is on."""
+        return self._background.running
+
+    # ── while it runs: commands ─────────────────────────────────────────────────────────────
+
+    def submit(
+        self,
+        prompt: str | Iterable[int],
+        params: SamplingParams | None = None,
+        *,
+        nickname: str | None = None,
+    ) -> str:
+        """Send one request now, text or token ids; returns its id. RuntimeError when not running.
+
+        What the engine refuses is in the report and in the trace.
+        """
+        is_text = isinstance(prompt, str)
+        if is_text and self.encode is None:
+            raise ValueError("This session was made without `encode`: submit token ids, not text.")
+        token_ids = list(self.encode(prompt) if is_text else prompt)
+        request_id = f"live-{next(self._ids)}"
+        preview = prompt[:80] if is_text else ""
+        self._tell(
+            lambda engine: engine.add_request(
+                request_id, token_ids, params, nickname=nickname, prompt_preview=preview
+            )
+        )
+        return request_id
+
+    def burst(self, arrivals: Iterable[Arrival]) -> None:
+        """Send all these requests at this instant (their own times do not count)."""
+        for arrival in arrivals:
+            self.submit(arrival.prompt_token_ids, arrival.params)
+
+    def abort(self, request_id: str) -> None:
+        """End one request; an unknown id does nothing."""
+        self._tell(lambda engine: engine.abort(request_id))
+
+    def swap_scheduler(
+        self, policy: str | type[Scheduler], config: SchedulerConfig | None = None
+    ) -> None:
+        """Change the policy: while running after this step, otherwise at once."""
+        if self.running:
+            self._tell(lambda engine: engine.swap_scheduler(policy, config))
+        elif self.engine is not None:
+            self.engine.swap_scheduler(policy, config)
+
+    def set_pace(self, pace: float | None) -> None:
+        """Simulated seconds per second of wall time, from now on."""
+        if self._control is not None:
+            self._control.pace = pace
+
+    def _tell(self, command: Callable[[LLMEngine], object]) -> None:
+        control = self._control
+        if control is None or not self.running:
+            raise RuntimeError("The session is not running: start it with keep_open=True.")
+        control.tell(command)
+        self._background.wake()
+
+    # ── the two jobs ────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self, leg: Leg) -> None:
+        """A trace of its own for this run: a view shows one run, not all there ever were."""
+        if isinstance(leg.engine, LLMEngine):
+            _stop_others(self, leg.engine)
+            header = replace(leg.engine.trace.header, policy=leg.engine.scheduler.name)
+            leg.trace = leg.engine.trace = Trace(header)
+
+    def _drive(self) -> Iterator[float]:
+        try:
+            for leg in self._legs:
+                if not isinstance(leg.engine, LLMEngine):
+                    leg.engine = leg.engine()
+                    self._prepare(leg)
+                yield from serve(leg.engine, leg.arrivals, self._control)
+                if self._control.stopping.is_set():
+                    return
+        finally:
+            self._driving = False
+
+    def _publish(self) -> Iterator[float]:
+        control = self._control
+        beats = 0.0
+        while self._driving:
+            self._feed(heartbeat=beats >= HEARTBEAT_S)
+            beats = 0.0 if beats >= HEARTBEAT_S else beats + 1 / self.publish_hz
+            if control.stopping.is_set():
+                patience.interrupt_schedule(control, self._background)
+            yield 1 / self.publish_hz
+        self._feed()
+        report = self.report()
+        for view, lane in self._views:
+            if lane in report.traces:
+                view.finish(lane)
+        for view in dict.fromkeys(view for view, _ in self._views):
+            view.conclude()
+        for callback in self.on_end:
+            callback(report)
+
+    def _feed(self, heartbeat: bool = False) -> None:
+        traces = {leg.lane: leg.trace for leg in self._legs if leg.trace is not None}
+        for view, lane in self._views:
+            if lane in traces:
+                view.feed(lane, traces[lane])
+        for view in dict.fromkeys(view for view, _ in self._views):
+            view.publish(heartbeat=heartbeat)
+
+
+def _stop_others(session: EngineSession, engine: LLMEngine) -> None:
+    """End other sessions on the same device: a cell that is run again takes it over."""
+    for other in list(_sessions):
+        held = [leg.engine for leg in other._legs if isinstance(leg.engine, LLMEngine)]
+        if other is not session and any(held_one.runner is engine.runner for held_one in held):
+            other.stop()
+            other._background.join(STOP_LIMIT_S)
+
+
+@atexit.register
+def _stop_all() -> None:
+    for session in list(_sessions):
+        session.stop()
+        session._background.join(1.0)
