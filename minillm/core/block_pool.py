@@ -116,6 +116,14 @@ class BlockPool:
             block.block_hash, block.content = block_hash, tuple(token_ids)
             self._by_hash[block_hash] = block
 
+    def forget(self) -> None:
+        """Let no block be found by its content any more: what was cached becomes free."""
+        for block in self._by_hash.values():
+            block.block_hash = block.content = None
+        self._free.extend(self._cached.values())
+        self._cached.clear()
+        self._by_hash.clear()
+
     def check_integrity(self, tables: Iterable[Sequence[Block]]) -> None:
         """Raise ValueError unless free + used = total and ref_count = number of owners."""
         owners = [0] * self.num_blocks
