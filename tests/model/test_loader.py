@@ -1,6 +1,6 @@
 """Weights under HF's names from each kind of source, and one sentence for each unusable one.
 
-transformers is the reference: its state_dict for safetensors, its own conversion for GGUF.
+transformers is the reference: what it saves is what must be read. GGUF: test_gguf.py.
 """
 
 from __future__ import annotations
@@ -12,64 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gguf
-import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tokenizers import pre_tokenizers
 
 from minillm.model.config import ModelConfig, RopeScaling, llama3_factors
-from minillm.model.gguf_reader import GGUFModel
 from minillm.model.loader import expected_shapes, load_config, load_weights, resolve_model
-from minillm.model.tokenizer import Tokenizer
-
-SIZES = {
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 262,
-    "max_position_embeddings": 128,
-}
-ARCHITECTURES = {
-    "llama": {"bos_token_id": 256, "eos_token_id": 257},
-    "mistral": {"sliding_window": None, "head_dim": 32},
-    "qwen2": {"tie_word_embeddings": True, "rope_theta": 1e6},
-    "qwen3": {"head_dim": 32, "rope_theta": 1e6},
-}
-LLAMA3 = {
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
-
-
-def tiny_model(kind: str, **overrides: object) -> transformers.PreTrainedModel:
-    """A random model of transformers' own; norms and biases are random too."""
-    torch.manual_seed(0)
-    options = SIZES | ARCHITECTURES[kind] | overrides
-    config = transformers.AutoConfig.for_model(kind, **options)
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.05)
-    return model
-
-
-def reference(model: transformers.PreTrainedModel) -> dict[str, torch.Tensor]:
-    weights = dict(model.state_dict())
-    if model.config.tie_word_embeddings:
-        del weights["lm_head.weight"]
-    return weights
-
-
-def assert_same(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
-    assert set(found) == set(wanted)
-    for name, tensor in wanted.items():
-        assert torch.equal(found[name], tensor.to(found[name].dtype)), name
+from tests.model.checkpoints import ARCHITECTURES, LLAMA3, assert_same, reference, tiny_model
 
 
 @pytest.fixture
@@ -320,165 +270,3 @@ def test_minillm_model_names_the_model(folder: Path, monkeypatch: pytest.MonkeyP
     assert resolve_model() == folder
     assert resolve_model("dummy:x") == "dummy:x"
     assert load_config().num_layers == 2
-
-
-# GGUF
-
-
-def permute(weight: np.ndarray, heads: int) -> np.ndarray:
-    """The row order in which llama.cpp's converter stores q and k of the llama architecture."""
-    halves = weight.reshape(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:])
-    return halves.swapaxes(1, 2).reshape(weight.shape)
-
-
-def write_gguf(
-    path: Path,
-    model: transformers.PreTrainedModel,
-    quantization: str,
-    rope_factors: np.ndarray | None = None,
-) -> None:
-    """What llama.cpp's converter writes for this model, with a byte-level tokenizer."""
-    c, kind = model.config, model.config.model_type
-    writer = gguf.GGUFWriter(path, kind)
-    head_dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
-    writer.add_name("Tiny")
-    writer.add_block_count(c.num_hidden_layers)
-    writer.add_context_length(c.max_position_embeddings)
-    writer.add_embedding_length(c.hidden_size)
-    writer.add_feed_forward_length(c.intermediate_size)
-    writer.add_head_count(c.num_attention_heads)
-    writer.add_head_count_kv(c.num_key_value_heads)
-    writer.add_key_length(head_dim)
-    writer.add_value_length(head_dim)
-    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
-    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(head_dim)
-    writer.add_vocab_size(c.vocab_size)
-    add_tokenizer(writer)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], c.num_hidden_layers)
-    wanted = gguf.GGMLQuantizationType[quantization]
-    for name, tensor in reference(model).items():
-        stem, _, suffix = name.rpartition(".")
-        values = tensor.float().numpy()
-        if kind == "llama" and stem.endswith(("q_proj", "k_proj")):
-            heads = c.num_attention_heads if stem.endswith("q_proj") else c.num_key_value_heads
-            values = permute(values, heads)
-        stored = wanted if values.ndim == 2 else gguf.GGMLQuantizationType.F32
-        data = gguf.quants.quantize(values, stored)
-        writer.add_tensor(f"{names.get_name(stem)}.{suffix}", data, raw_dtype=stored)
-    if rope_factors is not None:
-        writer.add_tensor("rope_freqs.weight", rope_factors)
-    finish(writer)
-
-
-def finish(writer: gguf.GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def add_tokenizer(writer: gguf.GGUFWriter) -> None:
-    """All bytes, three special tokens, a few merges: SmolLM's kind."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokens = [*alphabet, "<|im_start|>", "<|im_end|>", "<|endoftext|>", "he", "ll", "hell"]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * 256 + [3] * 3 + [1] * 3)
-    writer.add_token_merges(["h e", "l l", "he ll"])
-    writer.add_bos_token_id(256)
-    writer.add_eos_token_id(257)
-    writer.add_pad_token_id(258)
-    writer.add_unk_token_id(258)
-    writer.add_add_bos_token(False)
-    writer.add_chat_template("{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}")
-
-
-@pytest.mark.parametrize("quantization", ["F32", "Q8_0", "Q4_1"])
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_gguf_equals_transformers_own_conversion(
-    kind: str, quantization: str, tmp_path: Path
-) -> None:
-    # transformers reads no head size from a qwen3 GGUF file: it assumes 128.
-    head = {"head_dim": 128} if kind == "qwen3" else {}
-    model = tiny_model(kind, eos_token_id=257, bos_token_id=256, **head)
-    write_gguf(tmp_path / "tiny.gguf", model, quantization)
-    config, weights = load_weights(tmp_path / "tiny.gguf")
-    options = (
-        {}
-        if quantization == "F32"
-        else {"quantization_config": transformers.GgufConfig(dequantize=True)}
-    )
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(
-        tmp_path, gguf_file="tiny.gguf", dtype=torch.float32, **options
-    )
-    assert_same(weights, reference(theirs))
-    if quantization == "F32":
-        assert_same(weights, reference(model))
-        assert config.torch_dtype == "float32"
-    model.save_pretrained(tmp_path / "folder")
-    direct = load_config(tmp_path / "folder")
-    assert config == ModelConfig.from_dict(
-        direct.to_dict()
-        | {"minillm_name": "Tiny", "pad_token_id": 258, "torch_dtype": config.torch_dtype}
-        | {"rms_norm_eps": config.rms_norm_eps},
-        name="Tiny",
-    )
-    assert config.rms_norm_eps == pytest.approx(direct.rms_norm_eps, rel=1e-6)
-
-
-def test_gguf_tokenizer_equals_transformers_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINILLM_HOME", str(tmp_path / "home"))
-    file = tmp_path / "tiny.gguf"
-    write_gguf(file, tiny_model("llama"), "F32")
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, gguf_file="tiny.gguf")
-    ours = Tokenizer(file)
-    texts = [
-        "hello",
-        " hello, he'll\n\nthe  12345 x9 ",
-        "héllo 😀 日本",
-        "<|im_start|>hell<|im_end|>",
-        "",
-    ]
-    for text in texts:
-        ids = ours.encode(text)
-        assert ids == theirs(text)["input_ids"], text
-        for skip in (True, False):
-            assert ours.decode(ids, skip) == theirs.decode(ids, skip_special_tokens=skip)
-    messages = [{"role": "user", "content": "hello"}]
-    wanted = theirs.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
-    assert ours.apply_chat_template(messages) == wanted
-    assert (ours.bos_token_id, ours.eos_token_ids, ours.pad_token_id) == (256, {257}, 258)
-    made = next((tmp_path / "home").rglob("tokenizer.json")).stat().st_mtime_ns
-    assert Tokenizer(file).encode("hello") == ours.encode("hello")
-    assert next((tmp_path / "home").rglob("tokenizer.json")).stat().st_mtime_ns == made
-
-
-def test_llama3_scaling_is_recognised_in_a_gguf_file(tmp_path: Path) -> None:
-    scaling = RopeScaling("llama3", **LLAMA3)
-    factors = np.array(llama3_factors(scaling, 5e5, 16), dtype=np.float32)
-    assert (factors.min(), factors.max()) == (1, 8)
-    model = tiny_model("llama", rope_theta=5e5)
-    write_gguf(tmp_path / "good.gguf", model, "F32", rope_factors=factors)
-    config, weights = load_weights(tmp_path / "good.gguf")
-    assert config.rope_scaling == scaling
-    assert_same(weights, reference(model))
-    write_gguf(tmp_path / "bad.gguf", model, "F32", rope_factors=factors + 1)
-    with pytest.raises(ValueError, match="RoPE factors are not Llama 3's"):
-        GGUFModel(tmp_path / "bad.gguf")
-
-
-def test_unusable_gguf_files(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.gguf"
-    for content in (b"", b"GGUF", b"not a model at all" * 10):
-        broken.write_bytes(content)
-        with pytest.raises(ValueError, match=r"broken\.gguf is not a readable GGUF file"):
-            load_weights(broken)
-    writer = gguf.GGUFWriter(tmp_path / "bert.gguf", "bert")
-    writer.add_tensor("x", np.zeros((1, 32), dtype=np.float32))
-    finish(writer)
-    with pytest.raises(ValueError, match="'bert' is not supported; supported: llama, qwen2, qwen3"):
-        load_weights(tmp_path / "bert.gguf")
