@@ -18,26 +18,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anywidget
 import traitlets
 
 from minillm.core.trace import Record, Trace, TraceHeader
 from widgets import assets
+from widgets.figures import StaticFigure, static_figure
 from widgets.frames import RingModel
+from widgets.headline import Headline, headline, policy_subtitle, policy_title
 
 SOURCES = (
     "shared/theme.js",
     "timeline/decode.js",
-    "timeline/model.js",
     "timeline/layout.js",
+    "timeline/model.js",
     "timeline/paint.js",
     "timeline/overlay.js",
     "timeline/card.js",
+    "timeline/cursor.js",
+    "timeline/interact.js",
     "timeline/dom.js",
     "timeline/view.js",
 )
+
+
+TEXT_TOKENS = 24  # of a request, that the hover card shows
 
 
 @dataclass
@@ -140,9 +147,17 @@ class Timeline(anywidget.AnyWidget):
                 if state.trace is not None or state.ring.header is not source.header:
                     self.reset(lane, source.header)
                 state.trace, state.read = source, 0
+                self._name(lane, source.header)
             new = source.records[state.read :]
             state.read += len(new)
             return state.ring.extend(new)
+
+    def _name(self, lane: int, header: TraceHeader) -> None:
+        """Title and subtitle from the run's policy, where none was given."""
+        if not self.titles[lane]:
+            self.titles = _replaced(self.titles, lane, policy_title(header.policy))
+        if not self.subtitles[lane]:
+            self.subtitles = _replaced(self.subtitles, lane, policy_subtitle(header))
 
     def finish(self, lane: int = 0) -> None:
         """The lane's run is over: views show it whole instead of following it."""
@@ -187,6 +202,50 @@ class Timeline(anywidget.AnyWidget):
             self.subtitle = subtitle
         self.notes = list(notes)
 
+    def conclude(self) -> Headline:
+        """Compute the headline and the notes from the traces fed, show them, and return them.
+
+        Raises ValueError when a lane was fed nothing.
+        """
+        result = headline(self.traces(), list(self.titles))
+        self.set_headline(result.text, result.subtitle, result.notes)
+        return result
+
+    def freeze(self) -> StaticFigure:
+        """Put a static figure with alt text and a table in place of the live view.
+
+        Shown as a cell's result it stays in a saved notebook; live views of this timeline show
+        it too, until reset(). Raises ValueError when a lane was fed nothing.
+        """
+        traces = self.traces()
+        head = headline(traces, list(self.titles))
+        if self.headline:
+            head = replace(head, text=self.headline, subtitle=self.subtitle, notes=list(self.notes))
+        figure = static_figure(traces, self.titles, self.subtitles, head)
+        self.frozen = figure.to_html()
+        return figure
+
+    def traces(self) -> list[Trace]:
+        """Each lane's run so far. Raises ValueError when a lane was fed nothing."""
+        with self._guard:
+            return [self._trace(lane, state) for lane, state in enumerate(self._lanes)]
+
+    def _trace(self, lane: int, state: _Lane) -> Trace:
+        if state.trace is not None:
+            return state.trace
+        if state.ring.header is None or not state.kept:
+            raise ValueError(f"Lane {lane} has no run yet: feed it a trace first.")
+        trace = Trace(state.ring.header)
+        for record in state.kept:
+            trace.add(record)
+        return trace
+
+    def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict, dict] | None:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is not None and self.frozen:
+            bundle[0]["text/html"] = self.frozen
+        return bundle
+
     def stale(self, message: str) -> None:
         """Say that what is shown is no longer live; "" takes it back."""
         self.stale_message = message
@@ -203,6 +262,28 @@ class Timeline(anywidget.AnyWidget):
             with self._guard:
                 self._lanes[lane].fresh = True
             self._publish(self._lanes[lane], heartbeat=True)
+        elif isinstance(content.get("text"), dict):
+            self._send_text(content["text"])
+
+    def _send_text(self, asked: dict) -> None:
+        """Answer what a request had said up to a step: {"kind": "text", text, token}."""
+        lane, req, step = (asked.get(name) for name in ("lane", "req", "step"))
+        if self.detokenize is None or lane not in range(self.lanes):
+            return
+        with self._guard:
+            tokens = [
+                row.token_id
+                for record in self._lanes[lane].ring.records()
+                if record.step <= step
+                for row in record.rows
+                if row.req_idx == req and row.token_id is not None
+            ][-TEXT_TOKENS:]
+        if not tokens:
+            return
+        before, whole = self.detokenize(tokens[:-1]), self.detokenize(tokens)
+        cut = len(before) if whole.startswith(before) else 0
+        answer = {"kind": "text", "lane": lane, "req": req, "step": step}
+        self.send({**answer, "text": whole[:cut], "token": whole[cut:]})
 
     def _lane(self, lane: int) -> _Lane:
         if lane not in range(self.lanes):

@@ -84,7 +84,7 @@ function round1(value) {
 export function cardSentence(content) {
   const head = content.letter ? `Request ${content.letter}, ${content.state}` : content.state;
   const parts = content.lines.map(([label, value, aside]) => `${label}: ${value}${aside ? ` (${aside})` : ""}`);
-  return `${head}. ${parts.join(". ")}.`.replaceAll("\u202f", " ");
+  return `${head}. ${parts.join(". ")}.`.replaceAll("\u2009", " ");
 }
 
 /** Fill the card's element. Only text nodes: prompts are other people's words. */
@@ -116,14 +116,36 @@ function add(parent, tag, className, string) {
 }
 
 /**
- * Where the card goes: beside the cursor in the emptier direction, inside the figure, its notch at
- * the row. Returns {left, top, side: "left"|"right" (of the card: where the notch is), notchY}.
+ * Where the card goes: left or right of the cursor, its notch at the row, over as little of
+ * what is `taken` (boxes [left, top, right, bottom]) as there is room for, then as near as can be.
+ * Returns {left, top, side: the card's edge that has the notch, notchY}.
  */
-export function placeCard({ x, y, width, height, bounds }) {
-  const room = 26;
-  const right = x + room + width <= bounds.right;
-  const left = right ? x + room : Math.max(bounds.left, x - room - width);
-  const top = Math.min(Math.max(bounds.top, y - height * 0.5), Math.max(bounds.top, bounds.bottom - height));
-  const notchY = Math.min(Math.max(y - top, 16), height - 16);
-  return { left, top, side: right ? "left" : "right", notchY };
+export function placeCard({ x, y, width, height, bounds, taken = [], last = null }) {
+  const room = 22;
+  const [low, high] = [bounds.left, Math.max(bounds.left, bounds.right - width)];
+  let best = null;
+  for (const notch of [0.5, 0.82, 0.18]) {
+    const top = clamp(y - height * notch, bounds.top, Math.max(bounds.top, bounds.bottom - height));
+    for (let left = low; left <= high; left += 12) {
+      const beside = left >= x + room || left + width <= x - room;
+      const overlap = taken.reduce((sum, box) => sum + shared(box, left, top, width, height), 0);
+      const away = Math.min(Math.abs(left - x), Math.abs(left + width - x));
+      const cost = overlap + away * 4 + Math.abs(notch - 0.5) * 120 + (beside ? 0 : 1e6)
+        - (left === last ? 600 : 0); // stay where it is rather than jump about
+      if (!best || cost < best.cost) best = { cost, left, top };
+    }
+  }
+  const { left, top } = best;
+  const notchY = clamp(y - top, 16, height - 16);
+  return { left, top, side: left > x ? "left" : "right", notchY };
+}
+
+function shared([left, top, right, bottom], x, y, width, height) {
+  const wide = Math.min(right, x + width) - Math.max(left, x);
+  const high = Math.min(bottom, y + height) - Math.max(top, y);
+  return wide > 0 && high > 0 ? wide * high : 0;
+}
+
+function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), high);
 }

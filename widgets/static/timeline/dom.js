@@ -37,7 +37,7 @@ export function buildDom(el, fontFamily) {
   card.hidden = true;
   const bottom = element(root, "div", "mlt-bottom");
   buildLegend(element(bottom, "div", "mlt-legend"));
-  const tools = element(bottom, "div", "mlt-tools");
+  const tools = element(figure, "div", "mlt-tools");
   const button = (label) => {
     const made = element(tools, "button", "mlt-button", label);
     made.type = "button";
@@ -48,7 +48,7 @@ export function buildDom(el, fontFamily) {
   const fit = button("Show all");
   const mode = button("Show slots");
   const pause = button("Pause");
-  element(tools, "div", "mlt-keys", "← → step · Shift jumps 10 · Home End · Esc clears");
+  element(bottom, "div", "mlt-keys", "← → step · Shift jumps 10 · Home End · Esc clears");
   const live = element(root, "div", "mlt-live");
   live.setAttribute("aria-live", "polite");
   return { root, headline, provenance, subtitle, stale, frozen, figure, data, over, card, lane, fit, mode, pause, live };

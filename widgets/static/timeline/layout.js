@@ -36,7 +36,7 @@ export function layout({ width, panels, height = null }) {
     return { lane, rows, top, bottom, pitch, titleY, stripTop, stripBottom };
   });
   const axisY = y + 10;
-  return { width, height: axisY + 40, x0, x1, figuresX: narrow ? null : x1 + 16, axisY, panels: placed };
+  return { width, height: axisY + 52, x0, x1, figuresX: narrow ? null : x1 + 16, axisY, panels: placed };
 }
 
 /** Times ↔ pixels: v0…v1 seconds over x0…x1. */
@@ -119,7 +119,7 @@ export function hit(geometry, x, y) {
 
 // ── figures as text: 3 significant digits, a comma for thousands, thin gaps before units ────────
 
-const GAP = "\u202f";
+const GAP = "\u2009";
 
 /** A number with three significant digits: 151, 12.4, 0.0372, 12,300. */
 export function number3(value) {

@@ -205,10 +205,10 @@ export class LaneModel {
     return count;
   }
 
-  /** Steps that ran between two times. */
+  /** Steps that ran, in whole or in part, between two times. */
   stepsBetween(from, to) {
     let count = 0;
-    for (let i = lastAtOrBefore(this.t0, to - 1e-9); i >= 0 && this.t0[i] >= from - 1e-9; i--) count++;
+    for (let i = lastAtOrBefore(this.t0, to - 1e-9); i >= 0 && this.t1[i] > from + 1e-9; i--) count++;
     return count;
   }
 

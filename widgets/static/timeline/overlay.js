@@ -1,7 +1,7 @@
 // The layer above the data: titles, letters, axis, figures, notes, cursor. Repainted whole; small.
 
 import { font } from "../shared/theme.js";
-import { count, duration, number3, percent, ticks } from "./layout.js";
+import { TINY, count, duration, number3, percent, ticks } from "./layout.js";
 import { cellHeights, stripLimit } from "./paint.js";
 
 /** Paint everything that stands over the data. `s`: the view's state for this frame. */
@@ -120,7 +120,7 @@ function paintFigures(ctx, s, panel, lane) {
   const wasted = figures.row_padding_fraction;
   const y = Math.max(panel.stripTop + 4, panel.top + 60);
   big(percent(wasted), "of rows padding", y, 16, wasted > 0.005 ? theme.wasteText : theme.ink);
-  const useful = `${number3(figures.useful_rows)} of ${stripLimit(lane)} rows useful`;
+  const useful = `${(figures.useful_rows ?? 0).toFixed(1)} of ${stripLimit(lane)} rows useful`;
   text(ctx, useful, x, y + 19, { size: 11, color: theme.ink3 });
 }
 
@@ -135,7 +135,8 @@ function paintAxis(ctx, s) {
     line(ctx, Math.round(x) + 0.5, y, Math.round(x) + 0.5, y + 4);
     text(ctx, tick.label, x, y + 14, { size: 11, color: theme.ink3, align: "center" });
   }
-  text(ctx, "seconds since the first request", geometry.x1, y + 30, { size: 11, color: theme.ink3, align: "right" });
+  const caption = geometry.width < TINY ? "seconds" : "seconds since the first request";
+  text(ctx, caption, geometry.x1, y + 30, { size: 11, color: theme.ink3, align: "right" });
 }
 
 /** The empty right half is the result: name it. Two finished lanes only. */

@@ -23,7 +23,7 @@ export function paintPanel(ctx, { panel, lane, rows, mode, scale, brush, from, t
   ctx.rect(left, panel.top - 1, right - left, panel.stripBottom - panel.top + 2);
   ctx.clip();
   ctx.clearRect(left, panel.top - 1, right - left, panel.stripBottom - panel.top + 2);
-  const view = { ctx, panel, lane, scale, brush, from, until, snap: snapper(brush.ratio) };
+  const view = { ctx, panel, lane, scale, brush, from: scale.t(left), until, snap: snapper(brush.ratio) };
   const list = placed(view, rows, mode);
   paintDecode(view, list);
   for (const item of list) paintRow(view, item, mode);
@@ -84,12 +84,22 @@ function paintDecode(view, list) {
   }
   // The gaps between cells: one cut through all rows at each step's end.
   const { t0, t1 } = view.lane;
+  if (panel.pitch < 5 || stepWidth(view.lane, scale) < GAP_FROM) return;
   const gap = Math.max(0.8, Math.round(0.9 * brush.ratio) / brush.ratio);
-  if (panel.pitch < 5) return;
   for (let i = Math.max(0, lastAtOrBefore(t0, view.from)); i < t0.length && t0[i] <= scale.v1; i++) {
-    if ((t1[i] - t0[i]) * scale.factor < GAP_FROM) continue;
+    if ((t1[i] - t0[i]) * scale.factor < GAP_FROM * 0.8) continue;
     ctx.clearRect(snap(scale.x(t1[i])) - gap, panel.top, gap, panel.bottom - panel.top);
   }
+}
+
+/** The usual width of a step in the window, in pixels: all cells have gaps, or none. */
+function stepWidth({ t0, t1 }, scale) {
+  const first = Math.max(0, lastAtOrBefore(t0, scale.v0));
+  const last = lastAtOrBefore(t0, scale.v1);
+  if (last < first) return 0;
+  const widths = [];
+  for (let i = first; i <= last; i += Math.max(1, Math.floor((last - first) / 64))) widths.push(t1[i] - t0[i]);
+  return widths.sort((a, b) => a - b)[widths.length >> 1] * scale.factor;
 }
 
 function paintRow(view, { request, y }, mode) {

@@ -1,15 +1,15 @@
 // The view: one element of the page, its canvases, and what the reader does with them.
 
 import { FONT, readTheme, watchTheme } from "../shared/theme.js";
-import { LaneModel } from "./model.js";
-import { TINY, autoWindow, hit, layout, shiftWindow, timeScale, zoomWindow, count, duration } from "./layout.js";
-import { brushes, paintPanel, stripLimit } from "./paint.js";
-import { paintOverlay } from "./overlay.js";
-import { cardContent, cardSentence, fillCard, placeCard, stepContent } from "./card.js";
+import { locate, paintCard } from "./cursor.js";
 import { buildDom, provenance } from "./dom.js";
+import { bindKeys, bindPointer } from "./interact.js";
+import { TINY, autoWindow, count, layout, timeScale } from "./layout.js";
+import { LaneModel } from "./model.js";
+import { paintOverlay } from "./overlay.js";
+import { brushes, paintPanel, stripLimit } from "./paint.js";
 
 const QUIET_S = 6; // without any message while a run is on: say so
-const DRAG_FROM = 5; // px: less is a click
 
 export class TimelineView {
   constructor(model, el) {
@@ -32,8 +32,8 @@ export class TimelineView {
     this.retheme();
     this.bindModel();
     this.bindPage();
-    this.bindPointer();
-    this.bindKeys();
+    bindPointer(this);
+    bindKeys(this);
     this.refreshTexts();
     this.lanes.forEach((_, lane) => this.hello(lane));
   }
@@ -244,11 +244,11 @@ export class TimelineView {
     paintOverlay(dom.over.getContext("2d"), {
       theme: this.theme, geometry, scale: this.scale, lanes: this.lanes, rows, mode: this.mode,
       titles: this.titles, subtitles: model.get("subtitles"), notes, marked, pinned: this.pinned,
-      cursor: this.located(), drag: this.drag?.moved ? this.drag : null, running: this.running,
+      cursor: locate(this), drag: this.drag?.moved && !this.drag.scrub && !this.drag.pan ? this.drag : null, running: this.running,
       paused: this.pausedAt !== null, until, letterOf: (idx) => this.letterOf(idx),
     });
     this.paintTools(one);
-    this.paintCard();
+    paintCard(this);
     this.stats.frames += 1;
   }
 
@@ -284,7 +284,6 @@ export class TimelineView {
     for (const panel of geometry.panels) {
       const lane = this.lanes[panel.lane];
       const from = whole ? scale.v0 : this.painted.until[panel.lane];
-      if (!whole && from >= lane.now && !lane.pending) continue;
       paintPanel(ctx, {
         panel, lane, rows: rows[panel.lane], mode: this.mode, scale, brush: this.brush,
         from: Math.max(scale.v0, from), to: whole ? scale.v1 : lane.now + 4 / scale.factor, until, marked,
@@ -312,263 +311,6 @@ export class TimelineView {
     dom.fit.hidden = this.window === null;
     dom.lane.hidden = !one;
     dom.lane.textContent = one ? `Show ${this.titles[1 - this.shownLane] || "the other run"}` : "";
-  }
-
-  // ── cursor and card ───────────────────────────────────────────────────────────────────────
-
-  /** The cursor with what it points at now: its step and the cell's box. */
-  located() {
-    const { cursor } = this;
-    if (!cursor) return null;
-    const lane = this.lanes[cursor.lane];
-    const step = lane.step(lane.stepAt(cursor.t));
-    cursor.step = step && cursor.t <= step.t1 + Math.max(0.02, step.t1 - step.t0) ? step : null;
-    cursor.box = null;
-    const request = this.requestAt(cursor);
-    if (request && cursor.step && lane.segmentAt(request, cursor.step.number)) cursor.box = cursor.step;
-    return cursor;
-  }
-
-  requestAt({ lane, row, step }) {
-    if (row === null || row < 0) return null;
-    const { requests } = this.lanes[lane];
-    if (this.mode !== "slots") return requests.get(this.rows[lane][row]) ?? null;
-    if (!step) return null;
-    for (const request of requests.values()) {
-      if (this.lanes[lane].segmentAt(request, step.number)?.slot === row) return request;
-    }
-    return null;
-  }
-
-  cardText() {
-    const cursor = this.cursor;
-    if (!cursor) return null;
-    const lane = this.lanes[cursor.lane];
-    const request = this.requestAt(cursor);
-    if (!request) return cursor.step && cursor.row < 0 ? stepContent(lane, cursor.step) : null;
-    const otherIndex = 1 - cursor.lane;
-    const other = this.lanes.length > 1 && this.lanes[otherIndex].stepCount
-      ? { title: this.titles[otherIndex] || "other", lane: this.lanes[otherIndex] } : null;
-    return cardContent(lane, request, cursor.step, other);
-  }
-
-  paintCard() {
-    const { dom, cursor, geometry } = this;
-    const content = this.drag?.moved ? null : this.cardText();
-    dom.card.hidden = !content;
-    if (!content) return;
-    const request = this.requestAt(cursor);
-    fillCard(dom.card, content, request && cursor.step ? this.askText(cursor.lane, request, cursor.step.number) : null);
-    const panel = geometry.panels.find((each) => each.lane === cursor.lane);
-    if (!panel) {
-      dom.card.hidden = true;
-      return;
-    }
-    const y = cursor.row < 0 ? panel.stripTop + 12 : panel.top + (cursor.row + 0.5) * panel.pitch;
-    const place = placeCard({
-      x: Math.min(Math.max(this.scale.x(cursor.t), geometry.x0), geometry.x1), y,
-      width: dom.card.offsetWidth, height: dom.card.offsetHeight,
-      bounds: { left: 0, right: geometry.width, top: 0, bottom: geometry.height },
-    });
-    dom.card.style.left = `${place.left}px`;
-    dom.card.style.top = `${place.top}px`;
-    dom.card.dataset.side = place.side;
-    dom.card.style.setProperty("--mlt-notch", `${place.notchY}px`);
-  }
-
-  /** The request's text up to a step: asked of the kernel once, shown when it comes. */
-  askText(lane, request, step) {
-    const key = `${lane}:${request.idx}:${step}`;
-    if (!this.texts.has(key)) {
-      if (this.texts.size > 500) this.texts.clear();
-      this.texts.set(key, null);
-      this.model.send({ text: { lane, req: request.idx, step } });
-    }
-    return this.texts.get(key);
-  }
-
-  setCursor(cursor, speak = false) {
-    this.cursor = cursor;
-    if (speak) {
-      this.located();
-      const content = this.cardText();
-      if (content) this.dom.live.textContent = cardSentence(content);
-    }
-    this.request();
-  }
-
-  // ── pointer ───────────────────────────────────────────────────────────────────────────────
-
-  bindPointer() {
-    const { over } = this.dom;
-    const at = (event) => {
-      const box = over.getBoundingClientRect();
-      return [((event.clientX - box.left) * over.clientWidth) / box.width, ((event.clientY - box.top) * over.clientHeight) / box.height];
-    };
-    over.addEventListener("pointermove", (event) => this.pointerMove(event, ...at(event)));
-    over.addEventListener("pointerdown", (event) => this.pointerDown(event, ...at(event)));
-    over.addEventListener("pointerup", (event) => this.pointerUp(...at(event)));
-    over.addEventListener("pointercancel", () => { this.drag = null; });
-    over.addEventListener("pointerleave", () => {
-      if (!this.drag && this.cursor && !this.cursor.kept) this.setCursor(null);
-    });
-    over.addEventListener("dblclick", () => this.setWindow(null));
-    over.addEventListener("wheel", (event) => this.wheel(event, ...at(event)), { passive: false });
-  }
-
-  pointed(x, y) {
-    const target = this.geometry && hit(this.geometry, x, y);
-    if (!target) return null;
-    const t = this.scale.t(Math.min(Math.max(x, this.scale.x0), this.scale.x1));
-    if (target.axis) {
-      const { lane = this.geometry.panels[0].lane, row = null } = this.cursor ?? {};
-      return { lane, row, t };
-    }
-    return { lane: target.panel.lane, row: target.index, t };
-  }
-
-  pointerMove(event, x, y) {
-    if (!this.geometry) return;
-    if (this.drag) {
-      this.drag.to = Math.min(Math.max(x, this.scale.x0), this.scale.x1);
-      this.drag.moved ||= Math.abs(x - this.drag.start) > DRAG_FROM;
-      if (this.drag.pan && this.drag.moved) {
-        this.setWindow(shiftWindow(this.drag.window, (this.drag.start - x) / this.scale.factor, this.limit));
-      } else if (this.drag.scrub) {
-        this.setCursor({ ...(this.pointed(x, this.geometry.axisY) ?? this.cursor), kept: true });
-      }
-      this.request();
-      return;
-    }
-    if (this.cursor?.kept && this.pinned !== null) return;
-    const found = x >= 0 && x <= this.geometry.x1 + 4 ? this.pointed(x, y) : null;
-    this.setCursor(found);
-  }
-
-  pointerDown(event, x, y) {
-    if (event.button !== 0 || !this.geometry) return;
-    this.dom.over.focus({ preventScroll: true });
-    this.dom.over.setPointerCapture(event.pointerId);
-    const scrub = y >= this.geometry.axisY - 8;
-    const pan = event.shiftKey && this.window !== null;
-    this.drag = { start: x, from: x, to: x, moved: false, scrub, pan, window: [this.scale.v0, this.scale.v1] };
-    if (scrub) this.setCursor({ ...this.pointed(x, y), kept: true });
-  }
-
-  pointerUp(x, y) {
-    const { drag } = this;
-    this.drag = null;
-    if (!drag || !this.geometry) return;
-    if (drag.moved && !drag.scrub && !drag.pan) {
-      const [a, b] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map((px) => this.scale.t(px));
-      this.setWindow([Math.max(0, a), Math.max(b, a + 0.002)]);
-    } else if (!drag.moved && !drag.scrub) this.click(x, y);
-    this.request();
-  }
-
-  click(x, y) {
-    const found = this.pointed(x, y);
-    if (!found) return;
-    this.setCursor(found);
-    this.located();
-    const request = this.requestAt(found);
-    const again = request && this.pinned === request.idx;
-    this.pinned = request && !again ? request.idx : null;
-    found.kept = this.pinned !== null;
-    this.setCursor(found, true);
-    this.repaint();
-  }
-
-  /** Zooms with Ctrl or ⌘ (a plain wheel scrolls the page), or plainly once the figure has focus. */
-  wheel(event, x) {
-    if (!this.geometry) return;
-    const focused = document.activeElement === this.dom.over;
-    if (!(event.ctrlKey || event.metaKey || focused)) return;
-    const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    const now = [this.scale.v0, this.scale.v1];
-    if (!sideways && this.window === null && event.deltaY > 0) return; // nothing wider to show
-    event.preventDefault();
-    event.stopPropagation();
-    if (sideways) return this.setWindow(shiftWindow(now, event.deltaX / this.scale.factor, this.limit));
-    const next = zoomWindow(now, this.scale.t(x), Math.exp(Math.min(60, Math.max(-60, event.deltaY)) * 0.006), this.limit);
-    this.setWindow(next[1] - next[0] >= this.limit * 0.999 ? null : next);
-  }
-
-  // ── keys ──────────────────────────────────────────────────────────────────────────────────
-
-  bindKeys() {
-    this.dom.over.addEventListener("keydown", (event) => {
-      if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (!this.key(event.key, event.shiftKey)) return;
-      event.preventDefault();
-      event.stopPropagation();
-    });
-  }
-
-  /** Act on a key; false when it is none of ours. */
-  key(key, shift) {
-    const far = shift ? 10 : 1;
-    if (key === "Escape") this.escape();
-    else if (key === "ArrowRight") this.moveStep(far);
-    else if (key === "ArrowLeft") this.moveStep(-far);
-    else if (key === "Home") this.moveStep(-Infinity);
-    else if (key === "End") this.moveStep(Infinity);
-    else if (key === "ArrowDown") this.moveRow(far);
-    else if (key === "ArrowUp") this.moveRow(-far);
-    else if (key === " ") this.togglePause();
-    else if (key === "+" || key === "=") this.zoomAt(0.7);
-    else if (key === "-") this.zoomAt(1 / 0.7);
-    else return false;
-    return true;
-  }
-
-  escape() {
-    this.pinned = null;
-    this.window = null;
-    this.pausedAt = null;
-    this.cursor = null;
-    this.repaint();
-  }
-
-  startCursor() {
-    const lane = this.geometry?.panels[0]?.lane ?? 0;
-    return this.cursor ?? { lane, row: null, t: -1 };
-  }
-
-  moveStep(by) {
-    const cursor = this.startCursor();
-    const lane = this.lanes[cursor.lane];
-    if (!lane.stepCount) return;
-    const last = lane.base + lane.stepCount - 1;
-    const now = cursor.t < 0 ? lane.base - Math.sign(by) * 0 : lane.stepAt(cursor.t) ?? lane.base;
-    const next = Math.min(Math.max(cursor.t < 0 && by > 0 && by < Infinity ? lane.base : now + by, lane.base), last);
-    const step = lane.step(next);
-    const t = (step.t0 + step.t1) / 2;
-    if (t < this.scale.v0 || t > this.scale.v1) {
-      const half = (this.scale.v1 - this.scale.v0) / 2;
-      this.window = shiftWindow([t - half, t + half], 0, this.limit);
-    }
-    this.setCursor({ ...cursor, row: cursor.row ?? 0, t, kept: true }, true);
-  }
-
-  moveRow(by) {
-    const cursor = this.startCursor();
-    if (cursor.t < 0) return this.moveStep(1);
-    const panels = this.geometry.panels;
-    let at = panels.findIndex((panel) => panel.lane === cursor.lane);
-    let row = (cursor.row ?? 0) + by;
-    if (row >= panels[at].rows && at + 1 < panels.length) [at, row] = [at + 1, 0];
-    else if (row < 0 && at > 0) [at, row] = [at - 1, panels[at - 1].rows - 1];
-    row = Math.min(Math.max(row, 0), panels[at].rows - 1);
-    this.setCursor({ ...cursor, lane: panels[at].lane, row, kept: true }, true);
-  }
-
-  zoomAt(factor) {
-    if (!this.scale) return;
-    const { v0, v1 } = this.scale;
-    const t = this.cursor?.t ?? (v0 + v1) / 2;
-    const next = zoomWindow([v0, v1], t, factor, this.limit);
-    this.setWindow(next[1] - next[0] >= this.limit * 0.999 ? null : next);
   }
 }
 

@@ -1,0 +1,339 @@
+"""A timeline as a list of shapes in pixels: what the SVG writer and matplotlib both draw.
+
+The same picture as the live view's (its rules stand in docs and mock-ups): prefill full height,
+decode three quarters, padding hatched, ✕ and a hollow tube for a preemption, a tick at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from minillm.core.trace import DEAD, DECODE, PREFILL, Trace
+from widgets.frames import letter
+from widgets.headline import Headline, LaneFigures, number3, percent, seconds
+
+PALETTE = {
+    "bg": "#FFFFFF", "panel": "#F6F7F9", "ink": "#14181D", "ink2": "#434C58", "ink3": "#5F6976",
+    "line": "#C5CCD5", "grid": "#E8EBEF", "decode": "#0072B2", "prefill": "#E69F00",
+    "edge": "#855700", "waste": "#D55E00", "waste_text": "#AD4A00", "pre": "#A8457F",
+    "pre_text": "#93366D", "queue": "#7A8694",
+}  # fmt: skip
+GLYPHS = {"measured": "●", "simulated": "◐", "published": "◇"}
+LEFT, MARGIN, STRIP = 34.0, 150.0, 26.0
+GAP_FROM = 3.6  # px a step: below, decode cells are one solid run
+
+
+class Rect(NamedTuple):
+    """fill: a colour's name, "hatch", or "" for a hollow box in `stroke`."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str
+    stroke: str = ""
+
+
+class Line(NamedTuple):
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    color: str
+    width: float = 1.0
+    dots: bool = False
+
+
+class Text(NamedTuple):
+    """anchor: start, middle or end; y is the baseline."""
+
+    x: float
+    y: float
+    text: str
+    color: str = "ink2"
+    size: float = 11.0
+    bold: bool = False
+    anchor: str = "start"
+
+
+Shape = Rect | Line | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Shapes in drawing order on `width` × `height` pixels."""
+
+    width: float
+    height: float
+    shapes: list[Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    trace: Trace
+    origin: float  # first arrival, seconds of the trace
+    top: float
+    pitch: float
+    rows: list[int]  # request indices from top to bottom
+    slots: int
+
+    @property
+    def bottom(self) -> float:
+        return self.top + len(self.rows) * self.pitch
+
+    def y(self, req: int) -> float:
+        return self.top + (self.rows.index(req) + 0.5) * self.pitch
+
+
+def draw(
+    traces: Sequence[Trace],
+    head: Headline,
+    subtitles: Sequence[str] = (),
+    width: float = 960.0,
+) -> Drawing:
+    """The timeline of one or two runs with its headline, on one time axis."""
+    shapes: list[Shape] = []
+    y = _heading(shapes, traces, head, width)
+    rows = sorted({req for trace in traces for req in trace.request_ids()})
+    pitch = 15.5 if len(rows) <= 40 else max(2.0, min(6.0, 520 / len(rows)))
+    origins = [_origin(trace) for trace in traces]
+    end = max((t.steps[-1].t_end - o for t, o in zip(traces, origins, strict=True) if t.steps),
+              default=1.0)  # fmt: skip
+    x0, x1 = LEFT, width - MARGIN
+    scale = (x1 - x0) / (end * 1.06 or 1.0)
+    for index, (trace, origin) in enumerate(zip(traces, origins, strict=True)):
+        lane = _Lane(trace, origin, y + 24, pitch, rows, _slots(trace))
+        subtitle = subtitles[index] if index < len(subtitles) else ""
+        _lane(shapes, lane, head.figures[index], subtitle, scale, (x0, x1), head, index)
+        y = lane.bottom + 9 + STRIP + 30
+    axis_y = y - 30 + 10
+    _axis(shapes, end * 1.06, scale, axis_y, (x0, x1))
+    _legend(shapes, axis_y + 58)
+    return Drawing(width, axis_y + 72, shapes)
+
+
+def _origin(trace: Trace) -> float:
+    arrivals = [event.t for event in trace.events if event.event == "arrive"]
+    return min(arrivals) if arrivals else trace.steps[0].t_start if trace.steps else 0.0
+
+
+def _slots(trace: Trace) -> int:
+    most = max((len(step.rows) for step in trace.steps), default=1)
+    return trace.header.config.get("max_num_seqs") or most
+
+
+def _heading(
+    shapes: list[Shape], traces: Sequence[Trace], head: Headline, width: float
+) -> float:
+    """Headline at the left, where the figures come from at the right; returns the next y."""
+    lines = head.text.split("\n") if head.text else []
+    for number, line in enumerate(lines):
+        shapes.append(Text(0, 22 + number * 26, line, "ink", 19, True))
+    seen = []
+    for header in (trace.header for trace in traces):
+        tag = f"{GLYPHS[header.provenance]} {header.provenance}  {header.device}, "
+        tag += f"{header.model} {header.dtype}"
+        if tag not in seen:
+            seen.append(tag)
+    below = [*seen, head.subtitle] if head.subtitle else seen
+    # Beside the headline there is room for two lines; under it for any number.
+    y = 18 + max(0, len(lines)) * 26 + 4
+    for number, tag in enumerate(below):
+        shapes.append(Text(0, y + number * 17, tag, "ink2" if tag in seen else "ink3", 11.5))
+    return y + len(below) * 17 + 6
+
+
+def _lane(
+    shapes: list[Shape], lane: _Lane, figures: LaneFigures, subtitle: str, scale: float,
+    span: tuple[float, float], head: Headline, index: int,
+) -> None:  # fmt: skip
+    x0, x1 = span
+    shapes.append(Text(0, lane.top - 7, figures.title, "ink", 13, True))
+    shapes.append(Text(len(figures.title) * 8 + 16, lane.top - 7, subtitle, "ink3", 11.5))
+    marked = {note["req"] for note in head.notes if note.get("mark")}
+    for req in lane.rows:
+        y = lane.y(req)
+        if req in marked:
+            shapes.append(Rect(x0 - 8, y - lane.pitch / 2, x1 - x0 + 8, lane.pitch, "panel"))
+        if lane.pitch >= 9:
+            name = Text(x0 - 17, y + 4, letter(req), "ink" if req in marked else "ink2")
+            shapes.append(name._replace(anchor="middle", bold=req in marked))
+            shapes.append(Line(x0, y + lane.pitch / 2, x1, y + lane.pitch / 2, "grid", 0.6))
+    _rows(shapes, lane, scale, x0)
+    _strip(shapes, lane, scale, span)
+    _figures(shapes, lane, figures, x1 + 16)
+    if lane.pitch >= 9:
+        ends = _ends(lane)
+        for note in head.notes:
+            if note["lane"] == index and note["req"] in ends:
+                x = x0 + ends[note["req"]] * scale + 8
+                if x + len(note["text"]) * 6 < x1:
+                    tone = "pre_text" if note["tone"] == "pre" else "ink"
+                    text = Text(x, lane.y(note["req"]) + 4, note["text"], tone)
+                    shapes.append(text._replace(bold=note["tone"] != "pre"))
+
+
+def _ends(lane: _Lane) -> dict[int, float]:
+    ends: dict[int, float] = {}
+    for step in lane.trace.steps:
+        for row in step.rows:
+            ends[row.req_idx] = step.t_end - lane.origin
+    return ends
+
+
+def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
+    """Queue, prefill, decode, padding, preemption and end of every request."""
+    full = lane.pitch - 4 if lane.pitch >= 10 else max(1.2, lane.pitch * 0.84)
+    cell = full * 0.75
+    begun: dict[int, float] = {}
+    runs: dict[int, list[float]] = {}  # decode or dead runs still open: [kind, x0, x1, step]
+
+    def x(t: float) -> float:
+        return round(x0 + (t - lane.origin) * scale, 2)
+
+    def close(req: int) -> None:
+        kind, left, right, _ = runs.pop(req)
+        y = lane.y(req) - cell / 2
+        fill = "decode" if kind == DECODE else "hatch"
+        shapes.append(Rect(left, y, right - left, cell, fill))
+
+    for step in lane.trace.steps:
+        left, right = x(step.t_start), x(step.t_end)
+        for row in step.rows:
+            req, y = row.req_idx, lane.y(row.req_idx)
+            begun.setdefault(req, step.t_start)
+            run = runs.get(req)
+            gaps = right - left >= GAP_FROM and row.kind == DECODE
+            if run and (run[0] != row.kind or run[3] != step.step - 1 or gaps):
+                close(req)
+            if row.kind == PREFILL:
+                share = row.n_tokens / ((row.n_tokens + row.n_padding) or 1)
+                real = max(1.0, (right - left) * share)
+                if right - left > real:
+                    shapes.append(Rect(left + real, y - cell / 2, right - left - real, cell, "hatch"))
+                shapes.append(Rect(left, y - full / 2, real, full, "prefill", "edge"))
+            elif req in runs:
+                runs[req][2:] = [right, step.step]
+            else:
+                runs[req] = [row.kind, left, right - (0.9 if gaps else 0), step.step]
+    for req in list(runs):
+        close(req)
+    _events(shapes, lane, begun, x, full)
+
+
+def _events(shapes: list[Shape], lane: _Lane, begun: dict[int, float], x, full: float) -> None:
+    last = lane.trace.steps[-1].t_end if lane.trace.steps else lane.origin
+    for event in lane.trace.events:
+        if event.req not in lane.rows:
+            continue
+        y, at = lane.y(event.req), x(event.t)
+        if event.event == "arrive" and lane.pitch >= 3:
+            shapes.append(Line(at, y - 3.5, at, y + 3.5, "queue"))
+            to = x(begun.get(event.req, last)) - 1
+            if to > at + 3:
+                shapes.append(Line(at + 3, y, to, y, "queue", 1.0, True))
+        elif event.event in ("finish", "abort") and event.req in begun:
+            shapes.append(Rect(at - 1, y - full / 2 - 0.5, 2, full + 1, "ink"))
+        elif event.event == "preempt":
+            rows = (s.t_start for s in lane.trace.steps if s.t_start >= event.t - 1e-9
+                    and any(row.req_idx == event.req for row in s.rows))  # fmt: skip
+            width = x(next(rows, last)) - at
+            if width > 3:
+                shapes.append(Rect(at, y - full / 4, width, full / 2, "bg", "pre"))
+            arm = min(3.6, full / 2.6)
+            shapes.append(Line(at - arm, y - arm, at + arm, y + arm, "pre", 2))
+            shapes.append(Line(at - arm, y + arm, at + arm, y - arm, "pre", 2))
+
+
+def _strip(
+    shapes: list[Shape], lane: _Lane, scale: float, span: tuple[float, float]
+) -> None:
+    """Useful rows solid, padding hatched on top, out of the slots."""
+    base, unit = lane.bottom + 9 + STRIP, STRIP / lane.slots
+    open_: list[float] | None = None  # [x0, x1, useful, padded]
+
+    def close() -> None:
+        left, right, useful, padded = open_
+        shapes.append(Rect(left, base - useful * unit, right - left, useful * unit, "decode"))
+        if padded > 0:
+            top = base - (useful + padded) * unit
+            shapes.append(Rect(left, top, right - left, padded * unit, "hatch"))
+
+    for step in lane.trace.steps:
+        useful = sum(
+            row.n_tokens / ((row.n_tokens + row.n_padding) or 1)
+            for row in step.rows if row.kind != DEAD
+        )  # fmt: skip
+        padded = len(step.rows) - useful
+        left = span[0] + (step.t_start - lane.origin) * scale
+        right = span[0] + (step.t_end - lane.origin) * scale
+        if open_ and open_[2:] == [useful, padded] and left - open_[1] < 1.5:
+            open_[1] = right
+            continue
+        if open_:
+            close()
+        open_ = [left, right, useful, padded]
+    if open_:
+        close()
+    shapes.append(Line(span[0], base + 0.5, span[1], base + 0.5, "line"))
+    shapes.append(Text(span[0] - 10, base - STRIP + 6, str(lane.slots), "ink3", 10, False, "end"))
+    shapes.append(Text(span[0] - 10, base + 1, "0", "ink3", 10, False, "end"))
+
+
+def _figures(shapes: list[Shape], lane: _Lane, figures: LaneFigures, x: float) -> None:
+    big = number3(figures.tok_s)
+    shapes.append(Text(x, lane.top + 18, big, "ink", 22, True))
+    shapes.append(Text(x + len(big) * 13 + 7, lane.top + 18, "tok/s"))
+    shapes.append(Text(x, lane.top + 38, f"done in {seconds(figures.elapsed_s)}", "ink3"))
+    y = lane.bottom + 19
+    wasted = figures.row_padding_fraction
+    color = "waste_text" if wasted and wasted > 0.005 else "ink"
+    share = percent(wasted)
+    shapes.append(Text(x, y, share, color, 16, True))
+    shapes.append(Text(x + len(share) * 9.4 + 6, y, "of rows padding"))
+    useful = "n/a" if figures.useful_rows is None else f"{figures.useful_rows:.1f}"
+    shapes.append(Text(x, y + 17, f"{useful} of {lane.slots} rows useful", "ink3"))
+
+
+def _axis(
+    shapes: list[Shape], end: float, scale: float, y: float, span: tuple[float, float]
+) -> None:
+    shapes.append(Line(span[0], y + 0.5, span[1], y + 0.5, "line"))
+    step, decimals = tick_step(end, (span[1] - span[0]) / 84)
+    for number in range(int(end / step + 1e-9) + 1):
+        x = span[0] + number * step * scale
+        shapes.append(Line(x, y, x, y + 4, "line"))
+        label = f"{number * step:.{decimals}f}" if number else "0"
+        shapes.append(Text(x, y + 18, label, "ink3", 11, False, "middle"))
+    caption = "seconds since the first request"
+    shapes.append(Text(span[1], y + 34, caption, "ink3", 11, False, "end"))
+
+
+def tick_step(span: float, most: float) -> tuple[float, int]:
+    """A round step that gives at most `most` ticks over `span`, and its decimals."""
+    rough = span / max(1.0, most)
+    power = 10.0 ** math.floor(math.log10(rough))
+    factor = next(f for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
+    decimals = max(0, -math.floor(math.log10(factor * power))) + (factor == 2.5)
+    return factor * power, decimals
+
+
+def _legend(shapes: list[Shape], y: float) -> None:
+    x = 0.0
+    for fill, label in (
+        ("queue", "queued"), ("prefill", "prefill chunk"), ("decode", "decode, one token a step"),
+        ("hatch", "padding: computed, thrown away"), ("pre", "preempted"), ("ink", "finished"),
+    ):  # fmt: skip
+        if fill == "queue":
+            shapes.append(Line(x, y - 4, x + 26, y - 4, "queue", 1.0, True))
+        elif fill == "pre":
+            shapes.append(Rect(x, y - 7, 26, 6, "bg", "pre"))
+        elif fill == "ink":
+            shapes.append(Rect(x + 12, y - 10, 2, 12, "ink"))
+        else:
+            shapes.append(Rect(x, y - 9, 26, 9, fill, "edge" if fill == "prefill" else ""))
+        shapes.append(Text(x + 33, y, label))
+        x += 33 + len(label) * 5.9 + 20
