@@ -162,7 +162,7 @@ class ModelRunner(Runner):
         count = len(token_ids)
         packed = torch.tensor(list(chain(token_ids, positions, slots, logit_rows)))
         packed = packed.to(self.device, non_blocking=True)
-        return packed[:count], packed[count : 2 * count], packed[2 * count : 3 * count], packed[3 * count :]
+        return packed.split([count, count, count, len(logit_rows)])
 
     def _allocate(self, num_blocks: int) -> None:
         """The pool and its null block. Zeros cost no memory until they're written to."""

@@ -68,7 +68,9 @@ class AttentionMetadata:
         """int32 [rows, longest table], filled up with the null block."""
         width = max(len(row.block_ids) for row in self.rows)
         null = (self.num_blocks,)
-        return self._tensor([row.block_ids + null * (width - len(row.block_ids)) for row in self.rows])
+        return self._tensor(
+            [row.block_ids + null * (width - len(row.block_ids)) for row in self.rows]
+        )
 
     def _tensor(self, values: list) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int32, device=self.slot_mapping.device)

@@ -1,0 +1,1 @@
+"""Reproducible benchmarks: fixed workloads, results with the machine they were measured on."""
