@@ -116,6 +116,8 @@ class ImportVisitor(ast.NodeVisitor):
             package = package[: len(package) - drop]
             base = ".".join([*package, base] if base else package)
         for alias in node.names:
+            if (base, alias.name) == ("minillm", "__version__"):
+                continue  # a string that everybody may print
             submodule = f"{base}.{alias.name}"
             self.add(submodule if submodule in MODULES else base, node.lineno)
 

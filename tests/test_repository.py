@@ -92,6 +92,14 @@ def test_pip_check_is_clean():
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
+def test_style_is_clean():
+    answer = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise", "."],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
 def test_conda_environment():
     text = (ROOT / "environment.yml").read_text(encoding="utf-8")
     environment = yaml.safe_load(text)
