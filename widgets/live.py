@@ -7,6 +7,7 @@ and enqueue commands in a `Control`; the loop takes them up between two steps. I
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import deque
@@ -56,7 +57,8 @@ class Control:
 
     def run_commands(self, engine: LLMEngine) -> None:
         while self._commands:
-            self.attempt(lambda command=self._commands.popleft(): command(engine))
+            command = self._commands.popleft()
+            self.attempt(functools.partial(command, engine))
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Do something that the engine may refuse; the reason is kept for the report."""
@@ -163,10 +165,9 @@ def _step(engine: LLMEngine, control: Control) -> None:
 
 def _add(engine: LLMEngine, arrival: Arrival, start: float, control: Control) -> None:
     deadline = None if arrival.deadline is None else start + arrival.deadline
-    control.attempt(
-        lambda: engine.add_request(
-            arrival.request_id, arrival.prompt_token_ids, arrival.params,
-            arrival_time=start + arrival.time, priority=arrival.priority, deadline=deadline,
-            prompt_preview=arrival.prompt_preview,
-        )  # fmt: skip
-    )
+    add = functools.partial(
+        engine.add_request, arrival.request_id, arrival.prompt_token_ids, arrival.params,
+        arrival_time=start + arrival.time, priority=arrival.priority, deadline=deadline,
+        prompt_preview=arrival.prompt_preview,
+    )  # fmt: skip
+    control.attempt(add)

@@ -12,7 +12,7 @@ from widgets import cards
 COLUMNS = ("", "tok/s", "TTFT p50", "ITL p50", "rows of padding", "steps", "done in")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunReport:
     """traces: by lane of the timeline. num_errors: also those beyond the ones kept in `errors`."""
 
@@ -30,6 +30,11 @@ class RunReport:
     @property
     def summary(self) -> Summary:
         return summarize(self.trace)
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """Figures by lane."""
+        return [summarize(trace) for _, trace in sorted(self.traces.items())]
 
     def rows(self) -> list[tuple]:
         """One row of figures a trace, under COLUMNS."""

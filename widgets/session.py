@@ -74,6 +74,7 @@ class EngineSession:
         self.encode = encode
         self.publish_hz = publish_hz
         self.on_output = on_output
+        self.on_start: list[Callable[[], None]] = []  # called by whoever starts a run
         self.on_end: list[Callable[[RunReport], None]] = []  # called by the publisher, at the end
         self._views: list[tuple[object, int]] = []
         self._background = Background(threads=threads)
@@ -133,6 +134,8 @@ class EngineSession:
             except BaseException:
                 self._driving = False
                 raise
+        for callback in self.on_start:
+            callback()
         return self
 
     def stop(self) -> None:
@@ -205,6 +208,10 @@ class EngineSession:
         await self._background.wait()
         self.close()
 
+    def join(self, timeout_s: float = STOP_LIMIT_S) -> bool:
+        """Wait for the run to end (threads only; tasks: `await finished()`); whether it has."""
+        return self._background.join(timeout_s)
+
     @property
     def running(self) -> bool:
         """Whether a run is on."""
@@ -272,7 +279,7 @@ class EngineSession:
         """A trace of its own for this run: a view shows one run, not all there ever were."""
         if isinstance(leg.engine, LLMEngine):
             _stop_others(self, leg.engine)
-            header = replace(leg.engine.trace.header, policy=leg.engine.scheduler.name)
+            header = replace(leg.engine.trace.header, policy=policy_name(leg.engine))
             leg.trace = leg.engine.trace = Trace(header)
 
     def _drive(self) -> Iterator[float]:
@@ -302,7 +309,8 @@ class EngineSession:
             if lane in report.traces:
                 view.finish(lane)
         for view in dict.fromkeys(view for view, _ in self._views):
-            view.conclude()
+            if all(lane in report.traces for other, lane in self._views if other is view):
+                view.conclude()
         for callback in self.on_end:
             callback(report)
 
@@ -315,11 +323,20 @@ class EngineSession:
             view.publish(heartbeat=heartbeat)
 
 
+def policy_name(engine: LLMEngine) -> str:
+    """static, dynamic, continuous, or the name of the student's class."""
+    scheduler = engine.scheduler
+    return type(scheduler).__name__ if scheduler.name == "custom" else scheduler.name
+
+
 def _stop_others(session: EngineSession, engine: LLMEngine) -> None:
-    """End other sessions on the same device: a cell that is run again takes it over."""
+    """End other sessions on the same model: a cell that is run again takes it over."""
+    info = engine.runner.info
+    if info.provenance == "simulated":  # nothing is shared there
+        return
     for other in list(_sessions):
         held = [leg.engine for leg in other._legs if isinstance(leg.engine, LLMEngine)]
-        if other is not session and any(held_one.runner is engine.runner for held_one in held):
+        if other is not session and any(one.runner.info is info for one in held):
             other.stop()
             other._background.join(STOP_LIMIT_S)
 

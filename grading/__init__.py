@@ -1,0 +1,26 @@
+"""Checks of the exercises: properties of a student's code, with the smallest failing input.
+
+`check(exercise, …)` returns a CheckReport; `replay(…)` shows one failing input again.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from grading.replay import replay
+from grading.report import CheckReport, Group
+
+EXERCISES = ("lesson_05",)
+
+
+def check(exercise: str, **objects: object) -> CheckReport:
+    """Check the student's objects, given by name: check("lesson_05", scheduler=MyScheduler).
+
+    Raises ValueError for an unknown exercise; what the student's code does is in the report.
+    """
+    if exercise not in EXERCISES:
+        raise ValueError(f"Unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}.")
+    return import_module(f"grading.checks.{exercise}").check(**objects)
+
+
+__all__ = ["EXERCISES", "CheckReport", "Group", "check", "replay"]

@@ -1,0 +1,1 @@
+"""The public checks, one module an exercise. Each has `check(**objects) -> CheckReport`."""

@@ -1,0 +1,212 @@
+"""Predict (an answer that locks before Run) and Quiz (feedback for every answer).
+
+    predict = Predict("05-speedup", "How many times as fast?", low=1, high=5, step=0.1, unit="×")
+    predict.lock()             # the demo's cell: from now on the answer stands
+    predict.saw(2.1)           # afterwards: prediction and result on one line
+
+A run without a person takes the answers from the environment: MINILLM_ANSWERS is a JSON object,
+key → answer, which whoever runs the notebook fills from the cells' metadata (minillm.answers).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from html import escape
+
+import anywidget
+import traitlets
+
+from widgets import assets, cards
+
+CSS = assets.style("lesson/lesson.css") + assets.style("questions/questions.css")
+ANSWERS = "MINILLM_ANSWERS"
+
+
+class Predict(anywidget.AnyWidget):
+    """One question with choices (texts) or a number between low and high.
+
+    key: names the answer in MINILLM_ANSWERS. answer: None until given. locked_at: "14:07", or ""
+    while it may change.
+    """
+
+    _esm = assets.module("questions/dom.js", "questions/predict.js")
+    _css = CSS
+
+    title = traitlets.Unicode("Predict").tag(sync=True)
+    question = traitlets.Unicode().tag(sync=True)
+    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    low = traitlets.Float(0).tag(sync=True)
+    high = traitlets.Float(1).tag(sync=True)
+    step = traitlets.Float(0.1).tag(sync=True)
+    unit = traitlets.Unicode("").tag(sync=True)
+    answer = traitlets.Any(None, allow_none=True).tag(sync=True)
+    locked_at = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(
+        self,
+        key: str,
+        question: str,
+        *,
+        choices: Iterable[str] = (),
+        low: float | None = None,
+        high: float | None = None,
+        step: float = 1.0,
+        unit: str = "",
+        title: str = "Predict",
+    ) -> None:
+        options = list(choices)
+        if bool(options) == (low is not None and high is not None):
+            raise ValueError("A question has either choices or both low and high.")
+        if not options and not low < high:
+            raise ValueError(f"low must be below high, got {low!r} and {high!r}.")
+        super().__init__(
+            title=title, question=question, choices=options, step=step, unit=unit,
+            low=0.0 if low is None else low, high=1.0 if high is None else high,
+        )  # fmt: skip
+        self.key = key
+        given = _given_answers().get(key)
+        if given is not None:
+            self.answer = self._checked(given)
+            self.lock()
+
+    def lock(self) -> None:
+        """From now on the answer stands (none given: it is noted that there was none)."""
+        if not self.locked_at:
+            self.locked_at = time.strftime("%H:%M")
+
+    def saw(self, actual: float | str | None, remark: str = "") -> cards.Html:
+        """Prediction and result side by side: a number line, or the two choices."""
+        result = None if actual is None else self._shown(actual)
+        if self.answer is None:
+            sentence = f"You made no prediction. The run shows {result or 'n/a'}."
+        elif result is None:
+            sentence = f"You predicted {self._shown(self.answer)}; the run was too short to say."
+        else:
+            sentence = f"You predicted {self._shown(self.answer)}, you saw {result}."
+        line = ""
+        if not self.choices and isinstance(actual, (int, float)):
+            line = self._number_line(float(actual), sentence)
+        html = cards.card(
+            cards.head(sentence, f"{self.title}, locked {self.locked_at or 'never'}"), line,
+            f"<p>{escape(remark)}</p>" if remark else "",
+        )  # fmt: skip
+        return cards.Html(html, f"{sentence} {remark}".strip())
+
+    def _checked(self, answer: object) -> object:
+        if self.choices:
+            if answer not in self.choices:
+                known = ", ".join(self.choices)
+                raise ValueError(f"{answer!r} is no choice of {self.key}: {known}.")
+            return answer
+        if isinstance(answer, bool) or not isinstance(answer, (int, float)):
+            raise ValueError(f"The answer to {self.key} must be a number, got {answer!r}.")
+        return float(answer)
+
+    def _shown(self, value: object) -> str:
+        return cards.number(float(value), self.unit) if not self.choices else str(value)
+
+    def _number_line(self, actual: float, sentence: str) -> str:
+        values = [actual] if self.answer is None else [actual, float(self.answer)]
+        low, high = min(self.low, *values), max(self.high, *values)
+        left, right, y = 40.0, 660.0, 42.0
+
+        def x(value: float) -> float:
+            return left + (right - left) * (value - low) / (high - low)
+
+        ticks = [low + (high - low) * i / 4 for i in range(5)]
+        parts = [f'<line x1="{left}" x2="{right}" y1="{y}" y2="{y}" stroke="var(--ml-line)"/>']
+        for tick in ticks:
+            parts.append(
+                f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y - 4}" y2="{y + 4}" '
+                'stroke="var(--ml-line)"/>'
+                f'<text x="{x(tick):.1f}" y="{y + 22}" text-anchor="middle">'
+                f"{escape(cards.number(tick, self.unit))}</text>"
+            )
+        parts += self._marks(actual, x, y)
+        label = escape(sentence, quote=True)
+        return (
+            f'<svg viewBox="0 0 700 72" width="100%" role="img" aria-label="{label}" '
+            f'style="max-width:700px;display:block;margin-top:10px">{"".join(parts)}</svg>'
+        )
+
+    def _marks(self, actual: float, x, y: float) -> list[str]:
+        """Predicted (hollow) and seen (full), with labels that do not run into each other."""
+        saw_x = x(actual)
+        saw = f'<circle cx="{saw_x:.1f}" cy="{y}" r="6" fill="var(--ml-decode)"/>'
+        if self.answer is None:
+            return [saw, _label(saw_x, y, "middle", f"you saw {self._shown(actual)}", "ml-saw")]
+        own_x = x(float(self.answer))
+        first = own_x <= saw_x
+        gap = (
+            f'<line x1="{own_x:.1f}" x2="{saw_x:.1f}" y1="{y}" y2="{y}" '
+            'stroke="var(--ml-decode)" stroke-width="2.5"/>'
+        )
+        own = (
+            f'<circle cx="{own_x:.1f}" cy="{y}" r="6" fill="var(--ml-bg)" '
+            'stroke="var(--ml-ink)" stroke-width="2.5"/>'
+        )
+        close = abs(own_x - saw_x) < 130
+        anchors = ("middle", "middle")
+        if close:
+            anchors = ("end", "start") if first else ("start", "end")
+        labels = [
+            _label(own_x, y, anchors[0], f"you predicted {self._shown(self.answer)}", "ml-strong"),
+            _label(saw_x, y, anchors[1], f"you saw {self._shown(actual)}", "ml-saw"),
+        ]
+        return [gap, own, saw, *labels]
+
+
+def _label(x: float, y: float, anchor: str, text: str, kind: str) -> str:
+    room = 78.0  # half a label's width, to stay inside the picture
+    if anchor == "middle":
+        x = min(max(x, room), 700 - room)
+    elif anchor == "end" and x < 2 * room:
+        x, anchor = 2.0, "start"
+    elif anchor == "start" and x > 700 - 2 * room:
+        x, anchor = 698.0, "end"
+    place = f'x="{x:.1f}" y="{y - 16}" text-anchor="{anchor}"'
+    return f'<text {place} class="{kind}">{escape(text)}</text>'
+
+
+class Quiz(anywidget.AnyWidget):
+    """Questions with feedback for every option; it works without a kernel.
+
+    questions: (text, options); options: (text, right, feedback), exactly one right.
+    picked: the option chosen last for each question, None before.
+    """
+
+    _esm = assets.module("questions/dom.js", "questions/quiz.js")
+    _css = CSS
+
+    items = traitlets.List(traitlets.Dict()).tag(sync=True)
+    picked = traitlets.List().tag(sync=True)
+
+    def __init__(self, *questions: tuple[str, Iterable[tuple[str, bool, str]]]) -> None:
+        items = []
+        for text, options in questions:
+            entries = [
+                {"text": option, "right": right, "feedback": feedback}
+                for option, right, feedback in options
+            ]
+            if sum(entry["right"] for entry in entries) != 1:
+                raise ValueError(f"Exactly one option must be right: {text!r}.")
+            items.append({"text": text, "options": entries})
+        if not items:
+            raise ValueError("A quiz needs at least one question.")
+        super().__init__(items=items, picked=[None] * len(items))
+
+
+def _given_answers() -> dict:
+    text = os.environ.get(ANSWERS, "")
+    if not text:
+        return {}
+    try:
+        answers = json.loads(text)
+    except ValueError:
+        answers = None
+    if not isinstance(answers, dict):
+        raise ValueError(f"{ANSWERS} must be a JSON object (key → answer), got {text[:60]!r}.")
+    return answers

@@ -1,0 +1,34 @@
+// Quiz: questions with options, an answer to every pick. Everything is here: it needs no kernel.
+import { keepKeys, make } from "../questions/dom.js";
+
+let quizCount = 0;
+
+function renderQuiz({ model, el }) {
+  const name = `ml-quiz-${(quizCount += 1)}`;
+  const items = model.get("items");
+
+  items.forEach((item, number) => {
+    const feedback = make("p", { class: "ml-feedback", role: "status" });
+    const options = item.options.map((option, index) => {
+      const pick = () => {
+        feedback.textContent = `${option.right ? "✓ Right." : "✕ Not quite."} ${option.feedback}`;
+        feedback.className = `ml-feedback ${option.right ? "ml-ok" : "ml-bad"}`;
+        const picked = [...model.get("picked")];
+        picked[number] = index;
+        model.set("picked", picked);
+        model.save_changes();
+      };
+      const input = make("input", { type: "radio", name: `${name}-${number}`, value: String(index), onchange: pick });
+      if (model.get("picked")[number] === index) { input.checked = true; queueMicrotask(pick); }
+      return make("label", { class: "ml-option" }, input, make("span", { text: option.text }));
+    });
+    const group = make("div", { role: "radiogroup", "aria-label": item.text }, ...options);
+    el.append(keepKeys(make("div", { class: "ml-card ml-quiz" },
+      make("div", { class: "ml-head" },
+        make("span", { class: "ml-title", text: `Quiz, ${number + 1} of ${items.length}` }),
+        make("span", { class: "ml-note", text: "no points, try again as you like" })),
+      make("p", { text: item.text }), group, feedback)));
+  });
+}
+
+export default { render: renderQuiz };
