@@ -78,15 +78,24 @@ def compare_policies(
     policies: Sequence[str],
     arrivals: Sequence[Arrival],
     progress: Progress | None = None,
+    rounds: int = 1,
     warm_up: bool = True,
 ) -> list[PolicyRun]:
-    """Run the policies in the order given, each after the same warm-up."""
-    runs = []
-    for policy in policies:
-        if warm_up and llm.info.provenance == "measured":
-            run_policy(llm, policy, _short(arrivals))
-        runs.append(run_policy(llm, policy, arrivals, progress))
-    return runs
+    """Run the policies in the order given, in every second round in reverse.
+
+    Returns each policy's run of median makespan, in the order given.
+    """
+    runs: dict[str, list[PolicyRun]] = {policy: [] for policy in policies}
+    for number in range(rounds):
+        for policy in policies if number % 2 == 0 else reversed(policies):
+            if warm_up and llm.info.provenance == "measured":
+                run_policy(llm, policy, _short(arrivals))
+            runs[policy].append(run_policy(llm, policy, arrivals, progress))
+    return [_median(runs[policy]) for policy in policies]
+
+
+def _median(runs: list[PolicyRun]) -> PolicyRun:
+    return sorted(runs, key=lambda run: run.summary.makespan_s)[len(runs) // 2]
 
 
 def find_differences(

@@ -33,7 +33,7 @@ class SharedRunner:
         return engine
 
     def execute(self, turn: Turn, output: SchedulerOutput) -> StepResult:
-        """Compute a step for that engine; RuntimeError when the KV memory isn't, or can't be, its."""
+        """Compute a step for that engine; RuntimeError where the KV memory can't be its."""
         with self._lock:
             if turn is not self._owner:
                 self._hand_over(turn)

@@ -1,0 +1,74 @@
+"""What machine figures come from. Without torch; what can't be read is None, never a guess."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import minillm
+
+
+def version(package: str) -> str | None:
+    """The installed version of a distribution, None if it isn't installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    """The processor's name, as far as the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            found = [line for line in file if line.startswith("model name")]
+    except OSError:
+        found = []
+    return found[0].split(":", 1)[1].strip() if found else platform.machine()
+
+
+def usable_cpus() -> int:
+    """Logical processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def gpus() -> tuple[list[dict[str, Any]], str]:
+    """(name, total and used memory in bytes of each NVIDIA GPU, the state of NVML in words)."""
+    try:
+        import pynvml  # from nvidia-ml-py
+    except ImportError:
+        return [], "n/a (nvidia-ml-py is not installed)"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return [], f"n/a ({error})"
+    try:
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+            name = pynvml.nvmlDeviceGetName(handle)
+            found.append({"name": name, "memory_total": memory.total, "memory_used": memory.used})
+        return found, f"driver {pynvml.nvmlSystemGetDriverVersion()}"
+    except pynvml.NVMLError as error:
+        return [], f"n/a ({error})"
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def machine() -> dict[str, Any]:
+    """The machine as every --json report carries it."""
+    found, _ = gpus()
+    return {
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "cpus": usable_cpus(),
+        "gpus": [gpu["name"] for gpu in found],
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "minillm": minillm.__version__,
+    }
