@@ -2,41 +2,94 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import Protocol
+
 from minillm.core.batch import SchedulerOutput, StepResult
-from minillm.core.request import Request
+from minillm.core.config import CacheConfig
 from minillm.core.runner import Runner, RunnerInfo
 from minillm.sim.cost_model import CostModel
+from minillm.sim.gpu_cost_model import GPUCostModel
+
+
+class StepCost(Protocol):
+    """What prices a step: CostModel, GPUCostModel, or one of your own."""
+
+    def terms(self, rows: list) -> dict[str, float]:
+        """Seconds of each part of the step; the step takes their sum."""
 
 
 class SimulatedRunner(Runner):
     """A device of that cost model. The tokens are made up, but always the same for a sequence.
 
-    A token depends on the sequence before it alone, as greedy decoding does: batch mates, chunks
-    and preemption cannot change it. Ids in [3, vocab_size): no EOS of the usual vocabularies.
+    A token is a hash of (seed, request id, position): batch mates, chunks, preemption and policy
+    cannot change it. Ids in [3, vocab_size), below the EOS of the usual vocabularies.
     """
 
     def __init__(
         self,
-        cost_model: CostModel | None = None,
+        cost_model: StepCost | None = None,
         *,
         device: str = "A100 80 GB (three constants)",
         model: str = "Llama-3.1-8B",
         dtype: str = "bf16",
         vocab_size: int = 32_000,
+        seed: int = 0,
     ) -> None:
+        if vocab_size < 4:
+            raise ValueError(f"vocab_size must be at least 4, got {vocab_size}.")
         self.cost_model = cost_model or CostModel()
         self.vocab_size = vocab_size
+        self.seed = seed
         self.info = RunnerInfo("simulated", device, model, dtype)
+        self._salts: dict[str, int] = {}  # request id → its share of the hash
+
+    @classmethod
+    def for_gpu(
+        cls,
+        gpu: str = "A100-80GB-SXM",
+        model: str = "llama-3.1-8b",
+        *,
+        preset: str = "vllm-v1",
+        tp: int = 1,
+        pp: int = 1,
+        dtype: str = "bf16",
+        seed: int = 0,
+    ) -> SimulatedRunner:
+        """A model on tp × pp GPUs. Raises ValueError for unknown names and what cannot be."""
+        cost = GPUCostModel(gpu, model, preset=preset, tp=tp, pp=pp, dtype=dtype)
+        name = cost.gpu.name if tp * pp == 1 else f"{tp * pp} × {cost.gpu.name} (TP{tp} PP{pp})"
+        return cls(cost, device=name, model=cost.model.name, dtype=cost.dtype.name, seed=seed)
+
+    def cache_config(
+        self,
+        gpu_memory_utilization: float = 0.9,
+        *,
+        block_size: int = 16,
+        enable_prefix_caching: bool = True,
+    ) -> CacheConfig:
+        """The KV cache that fits beside the weights. Raises ValueError if the model does not."""
+        if not isinstance(self.cost_model, GPUCostModel):
+            raise ValueError("Only a runner made by for_gpu knows its memory: give num_blocks.")
+        tokens = self.cost_model.kv_tokens(gpu_memory_utilization)
+        return CacheConfig(max(tokens // block_size, 1), block_size, enable_prefix_caching)
 
     def execute(self, output: SchedulerOutput) -> StepResult:
         terms = self.cost_model.terms(output.rows)
-        tokens = {
-            row.request.request_id: self._token(row.request) for row in output.rows if row.samples
-        }
-        return StepResult(tokens, sum(terms.values()), terms)
+        for request_id in output.finished_ids:
+            self._salts.pop(request_id, None)
+        return StepResult(self._tokens(output.rows), sum(terms.values()), terms)
 
-    def _token(self, request: Request) -> int:
-        """One linear congruential step (Knuth's MMIX constants) from last token and position."""
-        state = request.token_ids[-1] * 6364136223846793005
-        state += request.num_tokens * 1442695040888963407
-        return 3 + (state >> 16) % (self.vocab_size - 3)
+    def _tokens(self, rows: list) -> dict[str, int]:
+        """A Weyl sequence over the position, mixed with the request's salt (both below 2^30)."""
+        salts, span = self._salts, self.vocab_size - 3
+        salt_of = salts.get
+        tokens = {}
+        for request, start, num_tokens, _, samples, _, _ in rows:
+            if samples:
+                name = request.request_id
+                salt = salt_of(name)
+                if salt is None:
+                    salt = salts[name] = zlib.crc32(f"{self.seed} {name}".encode()) >> 2
+                tokens[name] = 3 + (salt ^ (start + num_tokens) * 7919) % span
+        return tokens
