@@ -6,69 +6,18 @@ decode three quarters, padding hatched, ✕ and a hollow tube for a preemption, 
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from minillm.core.trace import DEAD, DECODE, PREFILL, Trace
 from widgets.frames import letter
 from widgets.headline import Headline, LaneFigures, number3, percent, seconds
+from widgets.shapes import Drawing, Line, Rect, Shape, Text, tick_step
 
-PALETTE = {
-    "bg": "#FFFFFF", "panel": "#F6F7F9", "ink": "#14181D", "ink2": "#434C58", "ink3": "#5F6976",
-    "line": "#C5CCD5", "grid": "#E8EBEF", "decode": "#0072B2", "prefill": "#E69F00",
-    "edge": "#855700", "waste": "#D55E00", "waste_text": "#AD4A00", "pre": "#A8457F",
-    "pre_text": "#93366D", "queue": "#7A8694",
-}  # fmt: skip
 GLYPHS = {"measured": "●", "simulated": "◐", "published": "◇"}
 LEFT, MARGIN, STRIP = 34.0, 150.0, 26.0
 GAP_FROM = 3.6  # px a step: below, decode cells are one solid run
-
-
-class Rect(NamedTuple):
-    """fill: a colour's name, "hatch", or "" for a hollow box in `stroke`."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    fill: str
-    stroke: str = ""
-
-
-class Line(NamedTuple):
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    color: str
-    width: float = 1.0
-    dots: bool = False
-
-
-class Text(NamedTuple):
-    """anchor: start, middle or end; y is the baseline."""
-
-    x: float
-    y: float
-    text: str
-    color: str = "ink2"
-    size: float = 11.0
-    bold: bool = False
-    anchor: str = "start"
-
-
-Shape = Rect | Line | Text
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """Shapes in drawing order on `width` × `height` pixels."""
-
-    width: float
-    height: float
-    shapes: list[Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +74,7 @@ def _slots(trace: Trace) -> int:
     return trace.header.config.get("max_num_seqs") or most
 
 
-def _heading(
-    shapes: list[Shape], traces: Sequence[Trace], head: Headline, width: float
-) -> float:
+def _heading(shapes: list[Shape], traces: Sequence[Trace], head: Headline, width: float) -> float:
     """Headline at the left, where the figures come from at the right; returns the next y."""
     lines = head.text.split("\n") if head.text else []
     for number, line in enumerate(lines):
@@ -166,22 +113,30 @@ def _lane(
     _strip(shapes, lane, scale, span)
     _figures(shapes, lane, figures, x1 + 16)
     if lane.pitch >= 9:
-        ends = _ends(lane)
         for note in head.notes:
-            if note["lane"] == index and note["req"] in ends:
-                x = x0 + ends[note["req"]] * scale + 8
-                if x + len(note["text"]) * 6 < x1:
-                    tone = "pre_text" if note["tone"] == "pre" else "ink"
-                    text = Text(x, lane.y(note["req"]) + 4, note["text"], tone)
-                    shapes.append(text._replace(bold=note["tone"] != "pre"))
+            if note["lane"] == index:
+                _note(shapes, lane, note, scale, span)
 
 
-def _ends(lane: _Lane) -> dict[int, float]:
-    ends: dict[int, float] = {}
-    for step in lane.trace.steps:
-        for row in step.rows:
-            ends[row.req_idx] = step.t_end - lane.origin
-    return ends
+def _note(
+    shapes: list[Shape], lane: _Lane, note: dict, scale: float, span: tuple[float, float]
+) -> None:
+    """A sentence at a row: on its dotted line where it fits, else behind its end."""
+    req, text, plain = note["req"], note["text"], note["tone"] == "pre"
+    steps = [s for s in lane.trace.steps if any(row.req_idx == req for row in s.rows)]
+    arrived = [e.t for e in lane.trace.events if e.req == req and e.event == "arrive"]
+    if not steps or not arrived:
+        return
+    wide, y = len(text) * 6.2, lane.y(req)
+    first, queue = (span[0] + (t - lane.origin) * scale for t in (steps[0].t_start, arrived[0]))
+    if not plain and first - queue > wide + 44:
+        middle = (first + queue) / 2
+        shapes.append(Rect(middle - wide / 2 - 8, y - 6, wide + 16, 12, "panel"))
+        shapes.append(Text(middle, y + 4, text, "ink", 11, True, "middle"))
+        return
+    x = span[0] + (steps[-1].t_end - lane.origin) * scale + 8
+    if x + wide < span[1]:
+        shapes.append(Text(x, y + 4, text, "pre_text" if plain else "ink", 11, not plain))
 
 
 def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
@@ -194,6 +149,11 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
     def x(t: float) -> float:
         return round(x0 + (t - lane.origin) * scale, 2)
 
+    widths = sorted((step.t_end - step.t_start) * scale for step in lane.trace.steps)
+    cells = bool(widths) and widths[len(widths) // 2] >= GAP_FROM
+    again: set[int] = set()  # requests that compute anew what a preemption threw away
+    preempted = deque((e.t, e.req) for e in lane.trace.events if e.event == "preempt")
+
     def close(req: int) -> None:
         kind, left, right, _ = runs.pop(req)
         y = lane.y(req) - cell / 2
@@ -202,23 +162,31 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
 
     for step in lane.trace.steps:
         left, right = x(step.t_start), x(step.t_end)
+        while preempted and preempted[0][0] <= step.t_start + 1e-9:
+            again.add(preempted.popleft()[1])
         for row in step.rows:
             req, y = row.req_idx, lane.y(row.req_idx)
             begun.setdefault(req, step.t_start)
             run = runs.get(req)
-            gaps = right - left >= GAP_FROM and row.kind == DECODE
+            gaps = cells and row.kind == DECODE
             if run and (run[0] != row.kind or run[3] != step.step - 1 or gaps):
                 close(req)
             if row.kind == PREFILL:
                 share = row.n_tokens / ((row.n_tokens + row.n_padding) or 1)
                 real = max(1.0, (right - left) * share)
                 if right - left > real:
-                    shapes.append(Rect(left + real, y - cell / 2, right - left - real, cell, "hatch"))
+                    shapes.append(
+                        Rect(left + real, y - cell / 2, right - left - real, cell, "hatch")
+                    )
                 shapes.append(Rect(left, y - full / 2, real, full, "prefill", "edge"))
+                if req in again:
+                    shapes.append(Rect(left, y + full * 0.3, real, full * 0.2, "pre"))
             elif req in runs:
                 runs[req][2:] = [right, step.step]
             else:
                 runs[req] = [row.kind, left, right - (0.9 if gaps else 0), step.step]
+            if row.token_id is not None:
+                again.discard(req)
     for req in list(runs):
         close(req)
     _events(shapes, lane, begun, x, full)
@@ -248,9 +216,7 @@ def _events(shapes: list[Shape], lane: _Lane, begun: dict[int, float], x, full: 
             shapes.append(Line(at - arm, y + arm, at + arm, y - arm, "pre", 2))
 
 
-def _strip(
-    shapes: list[Shape], lane: _Lane, scale: float, span: tuple[float, float]
-) -> None:
+def _strip(shapes: list[Shape], lane: _Lane, scale: float, span: tuple[float, float]) -> None:
     """Useful rows solid, padding hatched on top, out of the slots."""
     base, unit = lane.bottom + 9 + STRIP, STRIP / lane.slots
     open_: list[float] | None = None  # [x0, x1, useful, padded]
@@ -286,7 +252,7 @@ def _strip(
 def _figures(shapes: list[Shape], lane: _Lane, figures: LaneFigures, x: float) -> None:
     big = number3(figures.tok_s)
     shapes.append(Text(x, lane.top + 18, big, "ink", 22, True))
-    shapes.append(Text(x + len(big) * 13 + 7, lane.top + 18, "tok/s"))
+    shapes.append(Text(x + len(big) * 13 + 10, lane.top + 18, "tok/s"))
     shapes.append(Text(x, lane.top + 38, f"done in {seconds(figures.elapsed_s)}", "ink3"))
     y = lane.bottom + 19
     wasted = figures.row_padding_fraction
@@ -310,15 +276,6 @@ def _axis(
         shapes.append(Text(x, y + 18, label, "ink3", 11, False, "middle"))
     caption = "seconds since the first request"
     shapes.append(Text(span[1], y + 34, caption, "ink3", 11, False, "end"))
-
-
-def tick_step(span: float, most: float) -> tuple[float, int]:
-    """A round step that gives at most `most` ticks over `span`, and its decimals."""
-    rough = span / max(1.0, most)
-    power = 10.0 ** math.floor(math.log10(rough))
-    factor = next(f for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
-    decimals = max(0, -math.floor(math.log10(factor * power))) + (factor == 2.5)
-    return factor * power, decimals
 
 
 def _legend(shapes: list[Shape], y: float) -> None:

@@ -6,6 +6,7 @@ Each comes with a text alternative and a small table, made from the traces alone
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minillm.core.trace import Trace
-from widgets.drawing import PALETTE, Drawing, Line, Rect, Shape, Text, draw
+from widgets.drawing import draw
 from widgets.headline import Headline, LaneFigures, headline, number3, percent, seconds
+from widgets.shapes import PALETTE, Drawing, Line, Rect, Shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,9 +115,11 @@ def _milliseconds(value: float | None) -> str:
 def to_svg(drawing: Drawing, alt: str) -> str:
     """The drawing as one SVG element that needs nothing else."""
     width, height = round(drawing.width), round(drawing.height)
-    body = "".join(_svg_shape(shape) for shape in drawing.shapes)
+    # One id a figure: a page may hold several, and a hidden one gives no pattern to the others.
+    name = f"mlt-hatch-{zlib.crc32(repr(drawing.shapes).encode()):08x}"
+    body = "".join(_svg_shape(shape, name) for shape in drawing.shapes)
     hatch = (
-        '<pattern id="mlt-hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
+        f'<pattern id="{name}" width="5" height="5" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)">'
         f'<rect width="5" height="5" fill="{PALETTE["waste"]}" fill-opacity="0.08"/>'
         f'<rect width="1.7" height="5" fill="{PALETTE["waste"]}"/></pattern>'
@@ -124,7 +128,7 @@ def to_svg(drawing: Drawing, alt: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -4 {width + 16} {height + 8}" '
         f'width="{width + 16}" style="max-width:100%;height:auto;font-family:{FONT};'
         f'font-variant-numeric:tabular-nums" role="img" aria-label="{escape(alt)}">'
-        f"<title>{escape(alt)}</title><defs>{hatch}</defs>"
+        f"<defs>{hatch}</defs>"
         f'<rect x="-8" y="-4" width="{width + 16}" height="{height + 8}" '
         f'style="fill:{_color("bg")}"/>{body}</svg>'
     )
@@ -139,13 +143,14 @@ def _n(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _svg_shape(shape: Shape) -> str:
+def _svg_shape(shape: Shape, hatch: str) -> str:
     if isinstance(shape, Rect):
         box = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
         box += f' width="{_n(max(0.0, shape.width))}" height="{_n(max(0.0, shape.height))}"'
-        fill = "url(#mlt-hatch)" if shape.fill == "hatch" else _color(shape.fill)
+        fill = f"url(#{hatch})" if shape.fill == "hatch" else _color(shape.fill)
         stroke = f";stroke:{_color(shape.stroke)};stroke-width:0.8" if shape.stroke else ""
-        return f'<rect {box} style="fill:{fill}{stroke}"/>'
+        crisp = "" if shape.stroke else ' shape-rendering="crispEdges"'
+        return f'<rect {box}{crisp} style="fill:{fill}{stroke}"/>'
     if isinstance(shape, Line):
         ends = f'x1="{_n(shape.x0)}" y1="{_n(shape.y0)}" x2="{_n(shape.x1)}" y2="{_n(shape.y1)}"'
         dots = ' stroke-dasharray="1.1 2.9"' if shape.dots else ""
@@ -213,6 +218,5 @@ def to_png(figure: Figure, dpi: int = 200) -> bytes:
 
 
 __all__ = [
-    "StaticFigure", "Text", "alt_text", "matplotlib_figure", "static_figure", "table", "to_png",
-    "to_svg",
+    "StaticFigure", "alt_text", "matplotlib_figure", "static_figure", "table", "to_png", "to_svg",
 ]  # fmt: skip

@@ -24,7 +24,6 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from minillm.core.trace import (
-    DEAD,
     DECODE,
     PREFILL,
     Record,
@@ -33,6 +32,7 @@ from minillm.core.trace import (
     StepRecord,
     TraceHeader,
 )
+from widgets.tally import RunningFigures
 
 MAGIC, VERSION = b"MLF1", 1
 SNAPSHOT, DELTA, HEARTBEAT = 0, 1, 2
@@ -57,41 +57,6 @@ def letter(index: int) -> str:
         name = chr(ord("A") + index % 26) + name
         index = index // 26 - 1
     return name
-
-
-class RunningFigures:
-    """A run's figures so far, kept up step by step; definitions as in minillm.core.metrics."""
-
-    def __init__(self) -> None:
-        self.output_tokens = self.steps = self.rows = self.dead_rows = 0
-        self.first_arrival: float | None = None
-        self.last_end = 0.0
-
-    def add_step(self, record: StepRecord) -> None:
-        self.steps += 1
-        self.last_end = max(self.last_end, record.t_end)
-        for row in record.rows:
-            self.rows += 1
-            self.dead_rows += row.kind == DEAD
-            self.output_tokens += row.token_id is not None
-        if self.first_arrival is None:
-            self.first_arrival = record.t_start
-
-    def add_arrival(self, t: float) -> None:
-        if self.first_arrival is None or t < self.first_arrival:
-            self.first_arrival = t
-
-    def as_dict(self) -> dict:
-        """tok_s and the rest; None where nothing was computed yet."""
-        elapsed = self.last_end - (self.first_arrival or 0.0) if self.steps else 0.0
-        return {
-            "tok_s": self.output_tokens / elapsed if elapsed > 0 else None,
-            "elapsed_s": elapsed if self.steps else None,
-            "row_padding_fraction": self.dead_rows / self.rows if self.rows else None,
-            "useful_rows": (self.rows - self.dead_rows) / self.steps if self.steps else None,
-            "steps": self.steps,
-            "output_tokens": self.output_tokens,
-        }
 
 
 class _Encoded(NamedTuple):
@@ -165,7 +130,8 @@ class RingModel:
         step leaves no gap. Raises ValueError for a step that starts before the one fed last.
         """
         count = 0
-        for count, record in enumerate(records, 1):
+        for record in records:
+            count += 1
             if isinstance(record, StepRecord):
                 self._add_step(record)
             else:

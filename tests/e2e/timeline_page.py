@@ -1,4 +1,4 @@
-"""A timeline in a plain page: the real widget class on one side, its view in a browser on the other.
+"""A timeline in a plain page: the real widget here, its view in a browser.
 
 No Jupyter: `Wire` carries the widget's messages and traits to timeline_page.html and the view's
 messages back.
