@@ -24,7 +24,6 @@ from minillm.core.trace import (
     DECODE,
     PREFILL,
     RequestEvent,
-    Row,
     StepRecord,
     Trace,
     TraceHeader,
@@ -286,16 +285,17 @@ class LLMEngine:
         )  # fmt: skip
 
 
-def _trace_rows(plan: SchedulerOutput, result: StepResult) -> list[Row]:
-    """The step's rows for the trace; raises RuntimeError if a sampling row got no token."""
+def _trace_rows(plan: SchedulerOutput, result: StepResult) -> list[tuple]:
+    """The step's rows as trace.Row has them; RuntimeError if a sampling row got no token."""
     rows = []
+    tokens = result.token_ids
     for request, start, num_tokens, num_padding, samples, _, is_dead in plan.rows:
-        token_id = result.token_ids.get(request.request_id) if samples else None
+        token_id = tokens.get(request.request_id) if samples else None
         if samples and token_id is None:
             raise RuntimeError(f"The runner returned no token for {request.request_id}.")
         if is_dead:
             kind = DEAD
         else:
             kind = DECODE if num_tokens == 1 and start >= request.num_prompt_tokens else PREFILL
-        rows.append(Row(request.index, kind, num_tokens, num_padding, start, token_id))
+        rows.append((request.index, kind, num_tokens, num_padding, start, token_id))
     return rows

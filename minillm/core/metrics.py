@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from minillm.core.trace import DEAD, Trace
 
@@ -147,10 +147,10 @@ class Padding:
         return self.real_tokens + self.prompt_padding + self.dead_rows
 
 
-def count_padding(trace: Trace) -> Padding:
+def count_padding(*traces: Trace) -> Padding:
     """Add up real and padding tokens; rows of CUDA-graph filler do not count."""
     real = prompt = dead = rows = 0
-    for step in trace.steps:
+    for step in chain.from_iterable(trace.steps for trace in traces):
         rows += len(step.rows)
         for row in step.rows:
             real += row.n_tokens
@@ -163,24 +163,29 @@ def count_padding(trace: Trace) -> Padding:
 
 def summarize(trace: Trace) -> Summary:
     """The figures of one run."""
-    requests = request_metrics(trace).values()
-    padding = count_padding(trace)
+    return summarize_together(list(request_metrics(trace).values()), [trace])
+
+
+def summarize_together(requests: Sequence[RequestMetrics], traces: Sequence[Trace]) -> Summary:
+    """The figures of requests that several engines on one clock served; steps of all count."""
+    padding = count_padding(*traces)
+    steps = [step for trace in traces for step in trace.steps]
     done = [r for r in requests if r.completed]
     tokens = sum(r.output_tokens for r in done)
     start = min((r.arrival for r in requests), default=0.0)
-    makespan = trace.steps[-1].t_end - start if trace.steps else None
+    makespan = max(step.t_end for step in steps) - start if steps else None
     ttft = _milliseconds(r.ttft for r in done)
     itl = _milliseconds(gap for r in done for gap in r.itl)
     tpot = _milliseconds(r.tpot for r in done)
     e2e = _milliseconds(r.e2e for r in done)
-    running = sum(step.running for step in trace.steps)
+    running = sum(step.running for step in steps)
     return Summary(
         requests=len(requests),
         completed=len(done),
         failed=sum(r.reason in ("error", "refuse") for r in requests),
         output_tokens=tokens,
         prompt_tokens=sum(r.prompt_tokens for r in done),
-        steps=len(trace.steps),
+        steps=len(steps),
         makespan_s=makespan,
         output_tok_s=_share(tokens, makespan),
         ttft_p50_ms=percentile(ttft, 50), ttft_p99_ms=percentile(ttft, 99),
@@ -191,7 +196,7 @@ def summarize(trace: Trace) -> Summary:
         prompt_padding_fraction=_share(padding.prompt_padding, padding.total_tokens),
         dead_row_fraction=_share(padding.dead_rows, padding.total_tokens),
         row_padding_fraction=_share(padding.dead_rows, padding.rows),
-        mean_running=_share(running, len(trace.steps)),
+        mean_running=_share(running, len(steps)),
         preemptions=sum(r.num_preemptions for r in requests),
         few_for_p99=len(ttft) < FEW_FOR_P99,
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
+from minillm.core.block_pool import Block
 from minillm.core.sampling_params import SamplingParams
 
 
@@ -34,7 +35,8 @@ class Request:
         "request_id", "index", "prompt_token_ids", "output_token_ids", "token_ids",
         "num_prompt_tokens", "num_tokens", "num_computed_tokens", "num_cached_tokens",
         "num_preemptions", "params", "stop_ids", "max_tokens", "status", "finish_reason", "error",
-        "arrival_time", "deadline", "priority", "cache_salt", "nickname", "block_hashes",
+        "arrival_time", "deadline", "priority", "cache_salt", "nickname",
+        "blocks", "block_ids", "num_slots", "num_cached_blocks", "block_hashes",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +75,11 @@ class Request:
         self.priority = priority
         self.cache_salt = cache_salt
         self.nickname = nickname
+        # Its block table; the KV-cache manager alone changes it.
+        self.blocks: list[Block] = []
+        self.block_ids: tuple[int, ...] = ()  # the same as ids, made anew when a block joins
+        self.num_slots = 0  # tokens that the blocks can hold
+        self.num_cached_blocks = 0  # leading blocks already offered to the prefix cache
         self.block_hashes: list[bytes] = []  # of its full blocks, grown when first needed
 
     def __repr__(self) -> str:
@@ -100,14 +107,15 @@ class Request:
     def is_finished(self) -> bool:
         return self.status is RequestStatus.FINISHED
 
-    def append(self, token_id: int) -> None:
+    def append(self, token_id: int) -> int:
+        """Take in a sampled token; returns how many there are now."""
         self.output_token_ids.append(token_id)
         self.token_ids.append(token_id)
         self.num_tokens += 1
+        return self.num_tokens - self.num_prompt_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOutput:
+class RequestOutput(NamedTuple):
     """What one step gave one request: new token ids, and on the last one why it ended."""
 
     request_id: str

@@ -58,11 +58,12 @@ class Scheduler(ABC):
 
     def continue_(self, request: Request, num_tokens: int) -> ScheduledRow | None:
         """num_tokens more tokens of a running request; None when no block is free for them."""
-        end = request.num_computed_tokens + num_tokens
-        if not self.kv.allocate_slots(request, end):
+        start = request.num_computed_tokens
+        end = start + num_tokens
+        if end > request.num_slots and not self.kv.allocate_slots(request, end):
             return None
-        start, samples = request.num_computed_tokens, end == request.num_tokens
-        return ScheduledRow(request, start, num_tokens, 0, samples, self.kv.block_table(request))
+        samples = end == request.num_tokens
+        return ScheduledRow(request, start, num_tokens, 0, samples, request.block_ids)
 
     def preempt(self, request: Request) -> None:
         """Running → front of the queue. Its blocks are freed; its KV is recomputed later."""
@@ -82,8 +83,9 @@ class Scheduler(ABC):
 
     def output(self, rows: Iterable[ScheduledRow | None]) -> SchedulerOutput:
         """The step's plan. Rows that are None, or of a request preempted since, are left out."""
-        gone = set(self._preempted)
-        kept = [row for row in rows if row is not None and row.request.request_id not in gone]
+        kept = [row for row in rows if row is not None]
+        if self._preempted:
+            kept = [row for row in kept if row.request.request_id not in self._preempted]
         plan = SchedulerOutput(self.step_id, kept, tuple(self._preempted), tuple(self._finished))
         self._preempted, self._finished = [], []
         return plan
@@ -123,27 +125,27 @@ class Scheduler(ABC):
     def update(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Take in a step's tokens: append, check for the end, free what is done."""
         outputs: list[RequestOutput] = []
-        for row in plan.rows:
-            request = row.request
-            if row.is_dead or request.status is not RequestStatus.RUNNING:
+        size = self.kv.block_size
+        for request, start, num_tokens, _, samples, _, is_dead in plan.rows:
+            if is_dead or request.status is not RequestStatus.RUNNING:
                 continue
-            request.num_computed_tokens = row.start + row.num_tokens
-            self.kv.cache_blocks(request)
-            if not row.samples:
+            computed = request.num_computed_tokens = start + num_tokens
+            if computed // size > request.num_cached_blocks:
+                self.kv.cache_blocks(request)
+            if not samples:
                 continue
-            token_id = result.token_ids[request.request_id]
-            request.append(token_id)
-            if request.num_output_tokens == 1:
+            name = request.request_id
+            token_id = result.token_ids[name]
+            num_output = request.append(token_id)
+            if num_output == 1:
                 self._notes.append(("first_token", request, {}))
-            reason = stop_reason(request, token_id)
-            if reason is not None:
-                self.finish(request, reason)
-            logprobs = result.logprobs.get(request.request_id)
-            outputs.append(
-                RequestOutput(
-                    request.request_id, request.index, (token_id,), reason, None, logprobs
-                )
-            )
+            reason = None
+            if num_output >= request.max_tokens or token_id in request.stop_ids:
+                reason = stop_reason(request, token_id)
+                if reason is not None:
+                    self.finish(request, reason)
+            logprobs = result.logprobs.get(name) if result.logprobs else None
+            outputs.append(RequestOutput(name, request.index, (token_id,), reason, None, logprobs))
         return outputs
 
     def finish(
@@ -210,8 +212,7 @@ class Scheduler(ABC):
         self._notes.append(("admit", request, {"tokens_cached": cached}))
         num_tokens = min(num_tokens, request.num_tokens - cached)
         samples = cached + num_tokens == request.num_tokens
-        table = self.kv.block_table(request)
-        return ScheduledRow(request, cached, num_tokens, num_padding, samples, table)
+        return ScheduledRow(request, cached, num_tokens, num_padding, samples, request.block_ids)
 
     def requeue(self, request: Request, front: bool = False) -> None:
         """Into the queue: by arrival, or by (priority, arrival) if so configured."""

@@ -19,8 +19,9 @@ class ContinuousScheduler(Scheduler):
     def schedule(self, now: float) -> SchedulerOutput:
         rows: dict[str, ScheduledRow] = {}
         budget = self.config.max_num_batched_tokens
-        decodes = [r for r in self.running if r.num_remaining == 1]
-        prefills = [r for r in self.running if r.num_remaining > 1]
+        decodes, prefills = [], []
+        for request in self.running:
+            (prefills if request.num_remaining > 1 else decodes).append(request)
         if self.config.prefill_first:  # while a prompt is read, everybody who decodes stalls
             budget, _ = self._continue(rows, prefills, budget)
             self._admit_waiting(rows, budget)
@@ -45,7 +46,8 @@ class ContinuousScheduler(Scheduler):
                 break
             if request.status is not RequestStatus.RUNNING:
                 continue  # a row before it took its blocks
-            num_tokens = self._chunk(request.num_remaining, budget)
+            remaining = request.num_tokens - request.num_computed_tokens
+            num_tokens = 1 if remaining == 1 else self._chunk(remaining, budget)
             row = self.continue_(request, num_tokens)
             while row is None:  # no block left: the last one in gives its blocks back
                 preempted = True
@@ -101,7 +103,7 @@ class ContinuousScheduler(Scheduler):
         if self.config.scheduling_policy != "priority":
             return False
         lower = [r for r in self.running if r.priority > request.priority]
-        reachable = self.kv.num_free_blocks + sum(len(self.kv.block_table(r)) for r in lower)
+        reachable = self.kv.num_free_blocks + sum(len(r.blocks) for r in lower)
         if not lower or self.kv.blocks_for(request.num_tokens) > reachable:
             return False
         self._withdraw(rows, self._victim())

@@ -50,8 +50,8 @@ class BatchScheduler(Scheduler):
 
     def _decode_row(self, request: Request) -> ScheduledRow | None:
         if request.is_finished:
-            start, table = request.num_computed_tokens, self.kv.block_table(request)
-            return ScheduledRow(request, start, 0, 1, False, table, is_dead=True)
+            start = request.num_computed_tokens
+            return ScheduledRow(request, start, 0, 1, False, request.block_ids, is_dead=True)
         return self.continue_(request, request.num_remaining)
 
     def _final_length(self, request: Request) -> int:
