@@ -97,7 +97,7 @@ def test_steps_waited_by_hand():
     late = golden_trace()
     late.add(RequestEvent(1.2, 2, "req-2", "arrive", {"prompt_len": 1}))
     first = next(s for s in late.steps if s.step == 5)
-    first.rows.append(first.rows[0]._replace(req_idx=2))
+    first.raw_rows.append(first.rows[0]._replace(req_idx=2))
     assert steps_waited(late)[2] == 4  # steps 1 (in part) to 4
 
 
