@@ -48,10 +48,10 @@ class SimRequest:
 
     def prompt_token_ids(self) -> tuple[int, ...]:
         """The prompt's token ids, made anew on each call: a long trace need not hold them all."""
-        ids: tuple[int, ...] = ()
+        ids: list[int] = []
         for segment in self.segments:
-            ids += segment_ids(segment)
-        return ids
+            ids.extend(segment_ids(segment))
+        return tuple(ids)
 
     def params(self) -> SamplingParams:
         return SamplingParams(max_tokens=self.output_len, ignore_eos=True)
@@ -67,17 +67,18 @@ def own_request(index: int, time: float, input_len: int, output_len: int) -> Sim
 
 
 def segment_ids(segment: Segment) -> tuple[int, ...]:
-    """kind and number in the first three tokens, then always the same filler.
+    """Number and kind in the first three tokens, then always the same filler.
 
     A KV block's hash covers all tokens before it, so three telling tokens make a whole segment
-    its own; the filler is sliced, which costs nearly nothing.
+    its own; the filler is sliced, which costs nearly nothing. A longer segment of the same key
+    begins with the shorter one.
     """
     kind, number, length = segment
     if not 0 <= number < _BASE * _BASE:
         raise ValueError(f"A segment's number must lie in 0 … {_BASE * _BASE - 1}, got {number}.")
-    header = (_FIRST + kind, _FIRST + number // _BASE, _FIRST + number % _BASE)
+    header = (_FIRST + number % _BASE, _FIRST + number // _BASE, _FIRST + kind)
     if length <= _HEADER:
-        return header[_HEADER - length :]  # the number's last digits tell most
+        return header[:length]
     size = 1 << (length - _HEADER).bit_length()
     return header + _filler(size)[: length - _HEADER]
 
