@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from minillm.core import Arrival, LLMEngine, SamplingParams, Scheduler, drive, request_metrics
+from minillm.core.metrics import RequestMetrics
 from widgets.headline import policy_title
 from widgets.live import Control
 from widgets.report import RunReport
@@ -39,24 +40,22 @@ class ComparisonResult(RunReport):
         a, b = (summary.output_tok_s for summary in self.summaries)
         return b / a if a and b else None
 
-    def start_step(self, request_id: str, lane: int) -> int | None:
-        """How many steps of that run began before the request was first in one; None: never."""
+    def waited_steps(self, request_id: str, lane: int) -> int | None:
+        """Steps that ran, in whole or in part, from its arrival to its first one; None: never."""
         trace = self.traces[lane]
-        index = {name: number for number, name in trace.request_ids().items()}[request_id]
+        request = self._metrics(request_id, lane)
         for position, step in enumerate(trace.steps):
-            if any(row.req_idx == index for row in step.rows):
-                return position
+            if any(row.req_idx == request.index for row in step.rows):
+                return sum(before.t_end > request.arrival for before in trace.steps[:position])
         return None
 
     def ttft(self, request_id: str, lane: int) -> float | None:
         """Seconds from arrival to the first token; None when it got none."""
-        by_id = {m.request_id: m for m in request_metrics(self.traces[lane]).values()}
-        return by_id[request_id].ttft
+        return self._metrics(request_id, lane).ttft
 
-    @property
-    def identical_outputs(self) -> bool:
-        """Whether each request got the same tokens in both runs."""
-        return _outputs(self.traces[0]) == _outputs(self.traces[1])
+    def _metrics(self, request_id: str, lane: int) -> RequestMetrics:
+        by_id = {each.request_id: each for each in request_metrics(self.traces[lane]).values()}
+        return by_id[request_id]
 
 
 class Comparison:
@@ -159,12 +158,3 @@ class Comparison:
 def name_of(policy: Policy) -> str:
     """A policy's name: itself, or the name of the student's class."""
     return policy if isinstance(policy, str) else policy.__name__
-
-
-def _outputs(trace) -> dict[int, list[int]]:
-    tokens: dict[int, list[int]] = {}
-    for step in trace.steps:
-        for row in step.rows:
-            if row.token_id is not None:
-                tokens.setdefault(row.req_idx, []).append(row.token_id)
-    return tokens

@@ -1,19 +1,27 @@
 """Plumbing of the lessons' cells: sizes in fast mode, cells run out of order, cards.
 
-from widgets.lesson import needs, size
-needs(llm="Set up")              # a sentence instead of a NameError
-requests = size(16, fast=6)      # the smaller one when MINILLM_FAST=1
+    from widgets.lesson import needs, size
+    needs(llm="Set up")              # a sentence instead of a NameError
+    requests = size(16, fast=6)      # the smaller one when MINILLM_FAST=1
+
+What a student should read stays in the cell; the rest is here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from minillm.core import Arrival
 from widgets import cards
+from widgets.frames import letter
+
+if TYPE_CHECKING:
+    from minillm.llm import LLM
 
 FAST = "MINILLM_FAST"
 MARKS = {"ok": ("✓", "ml-ok"), "warn": ("!", "ml-bad"), "fail": ("✕", "ml-bad")}
@@ -51,6 +59,54 @@ def needs(**names: str) -> None:
     cells = "the cells" if len(headings) > 1 else "the cell"
     variables = ", ".join(missing)
     raise CellMissingError(f"Run {cells} under {where} first: this one uses {variables}.")
+
+
+def workload(
+    llm: LLM, number: int, *, longest: int, rate: float | None = None, seed: int = 0
+) -> list[Arrival]:
+    """The mixed workload of `minillm compare`, named A, B, C … as the timeline names them.
+
+    longest: outputs are cut to that many tokens. rate: requests a second; None: all at once.
+    """
+    from minillm.bench.workload import mixed_workload
+
+    named = []
+    for index, arrival in enumerate(mixed_workload(llm.encode, number, seed, rate)):
+        tokens = min(arrival.params.max_tokens, longest)
+        params = replace(arrival.params, max_tokens=tokens)
+        named.append(replace(arrival, request_id=letter(index), params=params))
+    return named
+
+
+def workload_card(llm: LLM, requests: Sequence[Arrival]) -> cards.Html:
+    """Where the run will happen, and what is asked: a row a request."""
+    info = llm.info
+    outputs = [request.params.max_tokens for request in requests]
+    where = f"{info.provenance}: {info.device}, {info.model} {info.dtype}"
+    title = (
+        f"{len(requests)} requests, {min(outputs)} to {max(outputs)} output tokens each, "
+        f"{sum(outputs)} in all"
+    )
+    columns = ("", "arrives", "prompt", "output", "it asks")
+    rows = [
+        (
+            request.request_id, f"{request.time * 1e3:.0f}\u202fms",
+            str(len(request.prompt_token_ids)), str(request.params.max_tokens),
+            _short(request.prompt_preview),
+        )
+        for request in requests
+    ]  # fmt: skip
+    listing = cards.table(columns, rows, left=True)
+    html = cards.card(
+        cards.head(title, f"{cards.GLYPHS[info.provenance]} {where}"),
+        f"<details><summary>The requests one by one (tokens)</summary>{listing}</details>",
+    )
+    return cards.Html(html, f"{title}\n{where}\n{cards.text_table(columns, rows)}")
+
+
+def _short(text: str, limit: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 class Check(Protocol):

@@ -15,12 +15,9 @@ report, and `finished()` shows them once.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import itertools
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from minillm.core import (
     Arrival,
@@ -29,28 +26,16 @@ from minillm.core import (
     SamplingParams,
     Scheduler,
     SchedulerConfig,
-    Trace,
 )
-from widgets import patience
+from widgets import legs, patience
 from widgets.background import Background
+from widgets.legs import Leg
 from widgets.live import Control, serve
 from widgets.report import RunReport, show_errors
 
 PUBLISH_HZ = 15
 HEARTBEAT_S = 1.0  # a view that hears nothing for 5 s says that it is stale
 STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
-
-_sessions: weakref.WeakSet[EngineSession] = weakref.WeakSet()
-
-
-@dataclass(slots=True)
-class Leg:
-    """One part of a run: an engine (or how to make it, on the driver), its arrivals, its lane."""
-
-    engine: LLMEngine | Callable[[], LLMEngine]
-    arrivals: tuple[Arrival, ...] = ()
-    lane: int = 0
-    trace: Trace | None = None
 
 
 class EngineSession:
@@ -85,7 +70,7 @@ class EngineSession:
         self._shown = False
         self._ids = itertools.count(1)
         self._closed = False
-        _sessions.add(self)
+        legs.remember(self)
 
     # ── views ───────────────────────────────────────────────────────────────────────────────
 
@@ -116,19 +101,19 @@ class EngineSession:
             [Leg(self.engine, tuple(arrivals))], Control(keep_open=keep_open, pace=pace)
         )
 
-    def start_legs(self, legs: Iterable[Leg], control: Control | None = None) -> EngineSession:
+    def start_legs(self, plan: Iterable[Leg], control: Control | None = None) -> EngineSession:
         """Run several engines one after the other, each into the lane of its leg."""
         with self._guard:
             if self._closed:
                 raise RuntimeError("This session is closed: make a new one.")
             if self.running:
                 raise RuntimeError("A run is on: stop() it first, or wait for finished().")
-            self._legs = list(legs)
+            self._legs = list(plan)
             self._control = control or Control()
             self._control.on_output = self.on_output
             self._driving, self._shown = True, False
             for leg in self._legs:
-                self._prepare(leg)
+                self._begin(leg)
             try:
                 self._background.start(self._drive, self._publish)
             except BaseException:
@@ -213,6 +198,11 @@ class EngineSession:
         return self._background.join(timeout_s)
 
     @property
+    def engines(self) -> list[LLMEngine]:
+        """The engines of this run that exist by now."""
+        return [leg.engine for leg in self._legs if isinstance(leg.engine, LLMEngine)]
+
+    @property
     def running(self) -> bool:
         """Whether a run is on."""
         return self._background.running
@@ -275,19 +265,18 @@ class EngineSession:
 
     # ── the two jobs ────────────────────────────────────────────────────────────────────────
 
-    def _prepare(self, leg: Leg) -> None:
-        """A trace of its own for this run: a view shows one run, not all there ever were."""
+    def _begin(self, leg: Leg) -> None:
+        """An engine that is there already: it is ours now, and its trace begins anew."""
         if isinstance(leg.engine, LLMEngine):
-            _stop_others(self, leg.engine)
-            header = replace(leg.engine.trace.header, policy=policy_name(leg.engine))
-            leg.trace = leg.engine.trace = Trace(header)
+            legs.stop_others(self, leg.engine, STOP_LIMIT_S)
+            leg.begin()
 
     def _drive(self) -> Iterator[float]:
         try:
             for leg in self._legs:
-                if not isinstance(leg.engine, LLMEngine):
+                if leg.trace is None:
                     leg.engine = leg.engine()
-                    self._prepare(leg)
+                    self._begin(leg)
                 yield from serve(leg.engine, leg.arrivals, self._control)
                 if self._control.stopping.is_set():
                     return
@@ -321,28 +310,3 @@ class EngineSession:
                 view.feed(lane, traces[lane])
         for view in dict.fromkeys(view for view, _ in self._views):
             view.publish(heartbeat=heartbeat)
-
-
-def policy_name(engine: LLMEngine) -> str:
-    """static, dynamic, continuous, or the name of the student's class."""
-    scheduler = engine.scheduler
-    return type(scheduler).__name__ if scheduler.name == "custom" else scheduler.name
-
-
-def _stop_others(session: EngineSession, engine: LLMEngine) -> None:
-    """End other sessions on the same model: a cell that is run again takes it over."""
-    info = engine.runner.info
-    if info.provenance == "simulated":  # nothing is shared there
-        return
-    for other in list(_sessions):
-        held = [leg.engine for leg in other._legs if isinstance(leg.engine, LLMEngine)]
-        if other is not session and any(one.runner.info is info for one in held):
-            other.stop()
-            other._background.join(STOP_LIMIT_S)
-
-
-@atexit.register
-def _stop_all() -> None:
-    for session in list(_sessions):
-        session.stop()
-        session._background.join(1.0)

@@ -262,15 +262,15 @@ def _failed(prop: Property, case: Case, scheduler: type[Scheduler], total: int) 
 def _shrink(prop: Property, case: Case, scheduler: type[Scheduler]) -> Case:
     """A smaller input that fails too, found by leaving out and shortening requests."""
     tries = SHRINK_TRIES
-    smaller = True
-    while smaller:
-        smaller = False
+    found = True
+    while found:
+        found = False
         for candidate in smaller(case):
             tries -= 1
             if tries < 0:
                 return case
             if prop.holds(candidate, candidate.run(scheduler)) is not None:
-                case, smaller = candidate, True
+                case, found = candidate, True
                 break
     return case
 
