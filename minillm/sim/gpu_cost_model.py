@@ -10,7 +10,7 @@ With m tokens in the step, sizes divided by tp (tensor parallelism), times in se
     small        5·tsm + (14·d·m + 6·ff·m)·2 B/(0.8·bw) a layer: norms, rotary, activation, KV write
     all-reduce   two a layer, 2·d·m bytes each: latency + 2(tp−1)/tp·bytes/busbw
                  (busbw as nccl-tests define it); one gather of the logits
-    cpu          step_s + sequence_s·n
+    cpu          step_s + sequence_s·n + max(0, hidden_step_s + hidden_sequence_s·n − GPU's time)
 
 In a pure decode step t0, t0a and tsm are multiplied by the preset's `graph`. A row with one
 computed token counts as decode, whatever it belongs to: it runs the same kernel. The form is the
@@ -21,27 +21,17 @@ also tell apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from minillm.core.batch import ScheduledRow
 from minillm.sim.hardware import GPUSpec, get_gpu
 from minillm.sim.models import DType, ModelSpec, get_dtype, get_model
-from minillm.sim.pipeline import split, turn
+from minillm.sim.pipeline import Load, split, turn
 from minillm.sim.presets import EnginePreset, get_preset
 
 TERMS = ("gemm", "attention", "small_kernels", "all_reduce", "lm_head", "cpu", "pipeline")
 RESERVE_BYTES = 2e9  # activations and workspace on each GPU
 BIG_MESSAGE_BYTES = 4.2e6  # from here on an all-reduce takes another algorithm …
 BIG_MESSAGE_S = 15e-6  # … which starts up longer
-
-
-class Load(NamedTuple):
-    """What a step computes. chunks: (tokens before, tokens computed) of each prefill chunk."""
-
-    num_decode: int = 0
-    context: int = 0  # Σ over decode rows, the token itself included
-    chunks: Sequence[tuple[int, int]] = ()
-    num_sampled: int = 0
 
 
 def load_of(rows: Iterable[ScheduledRow]) -> Load:
@@ -84,6 +74,7 @@ class GPUCostModel:
         self.tp, self.pp = tp, pp
         self._check()
         self._ring = self.gpu.ring(tp)
+        self._overlapped = self.preset.hidden_step_s + self.preset.hidden_sequence_s > 0
         fp8 = self.dtype.fp8
         self._peak = self.gpu.peak_flops_fp8 if fp8 else self.gpu.peak_flops
         kv_heads = max(self.model.num_kv_heads / tp, 1.0)
@@ -145,12 +136,17 @@ class GPUCostModel:
 
     def terms(self, rows: Iterable[ScheduledRow]) -> dict[str, float]:
         """The time of a scheduler's step opened into its terms; the step takes their sum."""
-        if self.pp == 1:
-            return self.load_terms(load_of(rows))
-        return self._pipeline(list(rows))
+        return self.load_terms(load_of(rows))
 
     def load_terms(self, load: Load) -> dict[str, float]:
-        """The same for a Load, in one piece (no pipeline)."""
+        """The same for a Load."""
+        return self._one_batch(load) if self.pp == 1 else self._pipeline(load)
+
+    def seconds(self, load: Load) -> float:
+        """The step's whole time."""
+        return sum(self.load_terms(load).values())
+
+    def _one_batch(self, load: Load) -> dict[str, float]:
         num_decode, context, chunks, sampled = load
         if chunks:
             gemm, attention, small, ring, head, cpu = self._mixed(load)
@@ -159,15 +155,23 @@ class GPUCostModel:
             if fixed is None:
                 fixed = self._decodes[num_decode, sampled] = self._decode_fixed(load)
             gemm, attention, small, ring, head, cpu = fixed
+        attention += self._kv_s * context
+        if self._overlapped:
+            cpu += self._exposed(num_decode + len(chunks), gemm + attention + small + ring + head)
         return {
             "gemm": gemm,
-            "attention": attention + self._kv_s * context,
+            "attention": attention,
             "small_kernels": small,
             "all_reduce": ring,
             "lm_head": head,
             "cpu": cpu,
             "pipeline": 0.0,
         }
+
+    def _exposed(self, num_sequences: int, gpu_s: float) -> float:
+        """CPU time beside the GPU's that lasts longer than it."""
+        preset = self.preset
+        return max(preset.hidden_step_s + preset.hidden_sequence_s * num_sequences - gpu_s, 0.0)
 
     def _decode_fixed(self, load: Load) -> tuple[float, ...]:
         """All of a decode step that does not depend on the context."""
@@ -267,15 +271,12 @@ class GPUCostModel:
         moved = 2.0 * num_rows * vocab * (self.tp - 1)
         return head, self._ring.latency_s + moved / self._ring.bandwidth_small
 
-    def _pipeline(self, rows: Sequence[ScheduledRow]) -> dict[str, float]:
+    def _pipeline(self, load: Load) -> dict[str, float]:
         """A turn of pp micro-batches; each pays its transfers from stage to stage."""
-        if not rows:
-            return self.load_terms(Load())
         batches = []
-        for batch in split(rows, self.pp):
-            terms = self.load_terms(load_of(batch))
-            tokens = sum(row.num_tokens + row.num_padding for row in batch)
-            terms["pipeline"] = (self.pp - 1) * self._transfer(tokens)
+        for batch in split(load, self.pp) or [load]:
+            terms = self._one_batch(batch)
+            terms["pipeline"] = (self.pp - 1) * self._transfer(batch.num_tokens)
             batches.append(terms)
         return turn(batches, self.pp)
 
