@@ -114,6 +114,15 @@ class KVCacheManager:
         request.num_slots = request.num_cached_blocks = 0
         return freed
 
+    def reset_prefix_cache(self) -> None:
+        """Forget what later prompts could share: someone else wrote to the KV memory.
+
+        Raises ValueError while requests hold blocks.
+        """
+        if self._owners:
+            raise ValueError(f"{len(self._owners)} requests hold KV blocks; finish them first.")
+        self.pool.forget()
+
     def drain_ops(self) -> list[BlockOp]:
         """What happened to blocks since the last call, in order (for the trace)."""
         ops, self._ops = self._ops, []
