@@ -28,8 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": {"core", "data"},
     "llm": {"core", "data", "model", "sim"},
     "serve": {"core", "data", "telemetry", "llm"},
-    "bench": {"core", "data", "sim", "telemetry", "llm"},
-    "widgets": {"core", "data", "sim", "telemetry", "llm", "bench"},
+    "bench": {"core", "data", "sim", "telemetry", "llm", "root"},
+    "widgets": {"core", "data", "sim", "telemetry", "llm", "bench", "root"},
     "grading": {"core", "data", "sim", "widgets"},
     "root": {"core", "data", "sim", "llm", "cli"},  # minillm/__init__.py and __main__.py
 }
