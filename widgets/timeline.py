@@ -16,6 +16,7 @@ and gets a snapshot.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -34,12 +35,14 @@ SOURCES = (
     "timeline/decode.js",
     "timeline/layout.js",
     "timeline/model.js",
+    "timeline/strip.js",
     "timeline/paint.js",
     "timeline/overlay.js",
     "timeline/card.js",
     "timeline/cursor.js",
     "timeline/interact.js",
     "timeline/dom.js",
+    "timeline/words.js",
     "timeline/view.js",
 )
 
@@ -271,13 +274,11 @@ class Timeline(anywidget.AnyWidget):
         if self.detokenize is None or lane not in range(self.lanes):
             return
         with self._guard:
-            tokens = [
-                row.token_id
-                for record in self._lanes[lane].ring.records()
-                if record.step <= step
-                for row in record.rows
-                if row.req_idx == req and row.token_id is not None
-            ][-TEXT_TOKENS:]
+            ring = self._lanes[lane].ring
+            records = zip(itertools.count(ring.first_step), ring.records(), strict=False)
+            rows = (row for at, record in records if at <= step for row in record.rows)
+            tokens = [r.token_id for r in rows if r.req_idx == req and r.token_id is not None]
+        tokens = tokens[-TEXT_TOKENS:]
         if not tokens:
             return
         before, whole = self.detokenize(tokens[:-1]), self.detokenize(tokens)

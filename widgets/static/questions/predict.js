@@ -4,10 +4,11 @@ import { keepKeys, make } from "../questions/dom.js";
 
 let predictCount = 0;
 
-/** "1.5" with the step's digits and the unit: "1.5 ×", "45 %". */
+/** "1.5" with the step's digits and the unit: "1.5×", "45 %". */
 export function shownNumber(value, step, unit) {
   const digits = Math.max(0, Math.ceil(-Math.log10(step || 1)));
-  return `${Number(value).toFixed(digits)}${unit ? "\u202f" + unit : ""}`;
+  const gap = unit && unit !== "×" ? "\u202f" : "";
+  return `${Number(value).toFixed(digits)}${gap}${unit}`;
 }
 
 export function clockTime(date) {

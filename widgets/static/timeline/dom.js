@@ -48,7 +48,7 @@ export function buildDom(el, fontFamily) {
   const fit = button("Show all");
   const mode = button("Show slots");
   const pause = button("Pause");
-  element(bottom, "div", "mlt-keys", "← → step · Shift jumps 10 · Home End · Esc clears");
+  element(tools, "div", "mlt-keys", "← → step · Shift jumps 10 · Home End · Esc clears");
   const live = element(root, "div", "mlt-live");
   live.setAttribute("aria-live", "polite");
   return { root, headline, provenance, subtitle, stale, frozen, figure, data, over, card, lane, fit, mode, pause, live };

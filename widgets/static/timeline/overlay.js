@@ -2,7 +2,8 @@
 
 import { font } from "../shared/theme.js";
 import { TINY, count, duration, number3, percent, ticks } from "./layout.js";
-import { cellHeights, stripLimit } from "./paint.js";
+import { cellHeights } from "./paint.js";
+import { stripLimit } from "./strip.js";
 
 /** Paint everything that stands over the data. `s`: the view's state for this frame. */
 export function paintOverlay(ctx, s) {
@@ -190,8 +191,9 @@ function paintNow(ctx, s, panel, lane) {
   ctx.strokeStyle = theme.ink3;
   ctx.lineWidth = 1;
   line(ctx, x, panel.top - 2, x, panel.stripBottom);
-  text(ctx, s.paused ? "paused" : "now", Math.min(x, geometry.x1 - 8), panel.top - 8, {
-    size: 10, weight: 550, color: theme.ink2, align: "center", halo: theme.bg,
+  const room = geometry.x1 - x > 50;
+  text(ctx, s.paused ? "paused" : "now", room ? x + 5 : x - 5, panel.stripTop + 7, {
+    size: 10, weight: 550, color: theme.ink2, align: room ? "left" : "right", halo: theme.bg,
   });
   if (s.paused || panel.pitch < 12 || s.mode === "slots" || geometry.x1 - x < 26) return;
   s.rows[panel.lane].forEach((idx, row) => {

@@ -4,6 +4,7 @@
 import { DEAD, DECODE, PREFILL } from "./decode.js";
 import { font, hatch } from "../shared/theme.js";
 import { lastAtOrBefore } from "./model.js";
+import { paintStrip } from "./strip.js";
 
 const GAP_FROM = 3.6; // px a step: below, cells are one solid run (thinner gaps alias)
 const COUNT_FROM = 24; // px a prefill block: from here its token count stands in it
@@ -15,8 +16,9 @@ export function brushes(ctx, theme, ratio) {
 
 /** Clear and paint the times [from, to] of one panel. rows: request indices, or slots. */
 export function paintPanel(ctx, { panel, lane, rows, mode, scale, brush, from, to, until, marked }) {
-  const left = Math.max(scale.x0 - 6, scale.x(from) - 3);
-  const right = Math.min(scale.x1 + 3, scale.x(to) + 3);
+  // Whole pixels: a soft edge of the clip would show as a seam.
+  const left = Math.floor(Math.max(scale.x0 - 8, scale.x(from) - 4));
+  const right = Math.ceil(Math.min(scale.x1 + 3, scale.x(to) + 3));
   if (right <= left) return;
   ctx.save();
   ctx.beginPath();
@@ -27,6 +29,7 @@ export function paintPanel(ctx, { panel, lane, rows, mode, scale, brush, from, t
   const list = placed(view, rows, mode);
   paintDecode(view, list);
   for (const item of list) paintRow(view, item, mode);
+  for (const item of list) paintEnd(view, item, mode);
   paintStrip(view);
   paintGround(view, rows, marked);
   ctx.restore();
@@ -66,6 +69,7 @@ function* recent(view, request) {
   }
 }
 
+/** A time's x, on a device pixel; nothing is drawn later than `until` (a paused view). */
 function edge(view, t) {
   return view.snap(view.scale.x(Math.min(t, view.until)));
 }
@@ -115,12 +119,30 @@ function paintRow(view, { request, y }, mode) {
     }
   }
   if (mode !== "slots") for (const preempt of request.preempts) paintPreempt(view, request, preempt, y(), full);
-  if (request.end !== undefined && request.end <= view.until && panel.pitch >= 3) {
-    const last = lastUseful(request);
-    if (!last) return;
+}
+
+/** The tick at a request's end; among slots also its letter, since the row does not name it. */
+function paintEnd(view, { request, y }, mode) {
+  const { ctx, panel, brush, scale, snap } = view;
+  const { full } = cellHeights(panel.pitch);
+  if (panel.pitch < 3) return;
+  const last = lastUseful(request);
+  if (last && request.end !== undefined && request.end <= view.until) {
     ctx.fillStyle = brush.theme.ink;
-    ctx.fillRect(view.snap(view.scale.x(request.end)) - 1, view.snap(y(last) - full / 2 - 0.5), 2, full + 1);
+    ctx.fillRect(snap(scale.x(request.end)) - 1, snap(y(last) - full / 2 - 0.5), 2, full + 1);
   }
+  if (mode !== "slots" || panel.pitch < 12) return;
+  const cells = request.segments.find((segment) => segment.kind === DECODE);
+  if (!cells || edge(view, cells.t1) - edge(view, cells.t0) < 18) return;
+  ctx.font = font(9, 700);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.lineWidth = 2;
+  ctx.strokeStyle = brush.theme.decode;
+  ctx.fillStyle = brush.theme.onDecode;
+  const x = edge(view, cells.t0) + 4;
+  ctx.strokeText(request.letter, x, y(cells) + 0.5);
+  ctx.fillText(request.letter, x, y(cells) + 0.5);
 }
 
 function lastUseful(request) {
@@ -227,53 +249,6 @@ function paintPreempt(view, request, preempt, y, height) {
   ctx.moveTo(x - arm, y + arm);
   ctx.lineTo(x + arm, y - arm);
   ctx.stroke();
-}
-
-/** Occupancy: useful rows solid, padding hatched on top, out of the slots. */
-function paintStrip(view) {
-  const { ctx, panel, lane, scale, brush, snap } = view;
-  const height = panel.stripBottom - panel.stripTop;
-  const unit = height / stripLimit(lane);
-  const hatched = new Path2D();
-  let any = false;
-  ctx.fillStyle = brush.theme.decode;
-  let i = Math.max(0, lastAtOrBefore(lane.t0, view.from));
-  while (i < lane.t0.length && lane.t0[i] <= Math.min(scale.v1, view.until)) {
-    const start = i;
-    // Steps of equal height, or thinner than a pixel together, are one column.
-    while (i + 1 < lane.t0.length && same(lane, start, i + 1, scale)) i++;
-    const x = snap(scale.x(lane.t0[start]));
-    const next = lane.t0[i + 1];
-    const close = next !== undefined && (next - lane.t1[i]) * scale.factor < 1.5;
-    const width = Math.max(1 / brush.ratio, edge(view, close ? next : lane.t1[i]) - x);
-    const useful = snap(Math.min(height, lane.useful[start] * unit));
-    const padded = snap(Math.min(height - useful, lane.padded[start] * unit));
-    ctx.fillRect(x, panel.stripBottom - useful, width, useful);
-    if (padded > 0) {
-      hatched.rect(x, panel.stripBottom - useful - padded, width, padded);
-      any = true;
-    }
-    i++;
-  }
-  if (any) {
-    ctx.globalAlpha = brush.theme.dark ? 0.2 : 0.08;
-    ctx.fillStyle = brush.theme.waste;
-    ctx.fill(hatched);
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = brush.hatch;
-    ctx.fill(hatched);
-  }
-}
-
-function same(lane, a, b, scale) {
-  if ((lane.t1[b] - lane.t0[a]) * scale.factor < 0.6) return true;
-  const near = (lane.t0[b] - lane.t1[b - 1]) * scale.factor < 1.5;
-  return near && lane.useful[a] === lane.useful[b] && lane.padded[a] === lane.padded[b];
-}
-
-/** Rows that a strip is drawn for: the slots, or the most rows seen. */
-export function stripLimit(lane) {
-  return lane.maxRows ?? Math.max(1, ...lane.rowCount);
 }
 
 /** Grid and the marked rows, under what is painted already. */

@@ -2,14 +2,14 @@
 
 import { FONT, readTheme, watchTheme } from "../shared/theme.js";
 import { locate, paintCard } from "./cursor.js";
-import { buildDom, provenance } from "./dom.js";
+import { buildDom } from "./dom.js";
 import { bindKeys, bindPointer } from "./interact.js";
-import { TINY, autoWindow, count, layout, timeScale } from "./layout.js";
+import { TINY, autoWindow, layout, timeScale } from "./layout.js";
 import { LaneModel } from "./model.js";
 import { paintOverlay } from "./overlay.js";
-import { brushes, paintPanel, stripLimit } from "./paint.js";
-
-const QUIET_S = 6; // without any message while a run is on: say so
+import { brushes, paintPanel } from "./paint.js";
+import { stripLimit } from "./strip.js";
+import { everySecond, showTexts } from "./words.js";
 
 export class TimelineView {
   constructor(model, el) {
@@ -88,7 +88,7 @@ export class TimelineView {
     const sizes = new ResizeObserver(() => this.repaint());
     sizes.observe(this.dom.figure);
     const stopTheme = watchTheme(() => this.retheme());
-    const ticker = setInterval(() => this.tick(), 1000);
+    const ticker = setInterval(() => everySecond(this), 1000);
     this.onRatio = () => this.repaint();
     window.addEventListener("resize", this.onRatio);
     this.cleanup.push(() => {
@@ -123,47 +123,8 @@ export class TimelineView {
   }
 
   refreshTexts() {
-    const { dom, model } = this;
-    const frozen = model.get("frozen");
-    dom.root.classList.toggle("mlt-frozen", Boolean(frozen));
-    if (frozen !== this.frozenShown) {
-      this.frozenShown = frozen;
-      dom.frozen.innerHTML = frozen || ""; // made by our kernel: an SVG and a table, escaped there
-    }
-    dom.headline.textContent = model.get("headline");
-    dom.headline.hidden = !model.get("headline");
-    dom.subtitle.textContent = model.get("subtitle");
-    provenance(dom.provenance, this.lanes.map((lane) => lane.header));
+    showTexts(this);
     this.repaint();
-  }
-
-  /** Once a second: is the kernel still there, what does the figure say to a screen reader. */
-  tick() {
-    const quiet = (performance.now() - this.heard) / 1000;
-    const lost = this.running && quiet > QUIET_S;
-    const message = this.model.get("stale_message")
-      || (lost ? `No news for ${Math.round(quiet)} s: the kernel is busy or gone.` : "");
-    this.dom.stale.textContent = message;
-    this.dom.stale.hidden = !message;
-    this.dom.root.classList.toggle("mlt-stale", Boolean(message));
-    this.ticks = (this.ticks ?? 0) + 1;
-    if (this.ticks % 5 === 1) this.dom.over.setAttribute("aria-label", this.summary());
-    const over = !this.running && this.lanes.some((lane) => lane.stepCount);
-    if (over && !this.saidOver) this.dom.live.textContent = this.summary();
-    this.saidOver = over;
-  }
-
-  summary() {
-    const parts = this.lanes.map((lane, i) => {
-      const name = this.titles[i] || lane.header?.policy || `Run ${i + 1}`;
-      if (!lane.stepCount) return `${name}: nothing has run yet`;
-      const { tok_s, row_padding_fraction } = lane.figures;
-      const pace = tok_s === null ? "" : `, ${tok_s.toFixed(1)} tokens per second`;
-      const padding = row_padding_fraction === null ? "" : `, ${Math.round(row_padding_fraction * 100)} % of rows padding`;
-      return `${name}: ${count(lane.requests.size, "request")}, ${count(lane.stepCount, "step")}, ${lane.done ? "done in" : "running for"} ${lane.now.toFixed(2)} seconds${pace}${padding}`;
-    });
-    const headline = this.model.get("headline");
-    return `Batch timeline. ${headline ? `${headline.replace(/\n/g, " ")} ` : ""}${parts.join(". ")}.`;
   }
 
   // ── state in numbers ──────────────────────────────────────────────────────────────────────
@@ -281,6 +242,7 @@ export class TimelineView {
       this.painted = { key, until: this.lanes.map(() => -Infinity) };
       this.stats.full += 1;
     }
+    if (!whole && this.pausedAt !== null) return;
     for (const panel of geometry.panels) {
       const lane = this.lanes[panel.lane];
       const from = whole ? scale.v0 : this.painted.until[panel.lane];
