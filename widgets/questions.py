@@ -11,10 +11,12 @@ key → answer, which whoever runs the notebook fills from the cells' metadata (
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterable
 from html import escape
+from importlib.resources import files
 
 import anywidget
 import traitlets
@@ -106,7 +108,13 @@ class Predict(anywidget.AnyWidget):
         return float(answer)
 
     def _shown(self, value: object) -> str:
-        return cards.number(float(value), self.unit) if not self.choices else str(value)
+        return str(value) if self.choices else self._number(float(value))
+
+    def _number(self, value: float) -> str:
+        """As many digits as the step has; "2.1×", but "45 %"."""
+        digits = max(0, math.ceil(-math.log10(self.step)))
+        gap = "" if self.unit in ("", "×") else "\u202f"
+        return f"{value:,.{digits}f}{gap}{self.unit}"
 
     def _number_line(self, actual: float, sentence: str) -> str:
         values = [actual] if self.answer is None else [actual, float(self.answer)]
@@ -123,7 +131,7 @@ class Predict(anywidget.AnyWidget):
                 f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y - 4}" y2="{y + 4}" '
                 'stroke="var(--ml-line)"/>'
                 f'<text x="{x(tick):.1f}" y="{y + 22}" text-anchor="middle">'
-                f"{escape(cards.number(tick, self.unit))}</text>"
+                f"{escape(self._number(tick))}</text>"
             )
         parts += self._marks(actual, x, y)
         label = escape(sentence, quote=True)
@@ -174,7 +182,7 @@ def _label(x: float, y: float, anchor: str, text: str, kind: str) -> str:
 class Quiz(anywidget.AnyWidget):
     """Questions with feedback for every option; it works without a kernel.
 
-    questions: (text, options); options: (text, right, feedback), exactly one right.
+    items: {"text", "options": [{"text", "right", "feedback"}]}, exactly one option right.
     picked: the option chosen last for each question, None before.
     """
 
@@ -184,19 +192,20 @@ class Quiz(anywidget.AnyWidget):
     items = traitlets.List(traitlets.Dict()).tag(sync=True)
     picked = traitlets.List().tag(sync=True)
 
-    def __init__(self, *questions: tuple[str, Iterable[tuple[str, bool, str]]]) -> None:
-        items = []
-        for text, options in questions:
-            entries = [
-                {"text": option, "right": right, "feedback": feedback}
-                for option, right, feedback in options
-            ]
-            if sum(entry["right"] for entry in entries) != 1:
-                raise ValueError(f"Exactly one option must be right: {text!r}.")
-            items.append({"text": text, "options": entries})
-        if not items:
+    def __init__(self, items: Iterable[dict]) -> None:
+        questions = list(items)
+        if not questions:
             raise ValueError("A quiz needs at least one question.")
-        super().__init__(items=items, picked=[None] * len(items))
+        for question in questions:
+            if sum(option["right"] for option in question["options"]) != 1:
+                raise ValueError(f"Exactly one option must be right: {question['text']!r}.")
+        super().__init__(items=questions, picked=[None] * len(questions))
+
+    @classmethod
+    def of(cls, lesson: str) -> Quiz:
+        """The quiz of a lesson, such as "05" (widgets/quizzes/05.json)."""
+        file = files("widgets") / "quizzes" / f"{lesson}.json"
+        return cls(json.loads(file.read_text(encoding="utf-8")))
 
 
 def _given_answers() -> dict:
