@@ -92,19 +92,20 @@ def policy_title(policy: str) -> str:
 def policy_subtitle(header: TraceHeader) -> str:
     """How the policy works, with this run's limits."""
     config = header.config
-    slots, budget = config.get("max_num_seqs"), config.get("max_num_batched_tokens")
     until = "then runs until the longest output ends"
     if header.policy == "static":
-        return f"waits for {slots}, {until}"
+        return f"waits for {config.get('max_num_seqs', 'a full batch')}, {until}"
     if header.policy == "dynamic":
         delay = config.get("max_queue_delay_s")
-        wait = f"waits ≤ {delay * 1000:g}{THIN}ms for company" if delay is not None else "waits"
+        wait = "waits" if delay is None else f"waits ≤ {delay * 1000:g}{THIN}ms for company"
         return f"{wait}, {until}"
-    if header.policy == "continuous":
-        chunked = config.get("enable_chunked_prefill", True)
-        prompts = f"prompts in chunks of ≤ {budget:,} tokens" if chunked else "prompts whole"
-        return f"joins and leaves at every step; {prompts}"
-    return ""
+    if header.policy != "continuous":
+        return ""
+    budget = config.get("max_num_batched_tokens")
+    joins = "joins and leaves at every step"
+    if not config.get("enable_chunked_prefill", True):
+        return f"{joins}; prompts whole"
+    return joins if budget is None else f"{joins}; prompts in chunks of ≤ {budget:,} tokens"
 
 
 def settings(traces: Sequence[Trace]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from minillm.core import summarize
@@ -132,6 +134,19 @@ def test_settings_and_subtitles(static, continuous):
     assert policy_subtitle(static.header).startswith("waits for 6")
     assert "chunks of ≤ 128" in policy_subtitle(continuous.header)
     assert "50\u2009ms" in policy_subtitle(run("dynamic", FOURTEEN[:2]).header)
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        ("static", "waits for a full batch, then runs until the longest output ends"),
+        ("dynamic", "waits, then runs until the longest output ends"),
+        ("continuous", "joins and leaves at every step"),
+        ("ShortestFirst", ""),
+    ],
+)
+def test_subtitle_of_a_trace_that_does_not_say_its_limits(policy, says):
+    assert policy_subtitle(replace(header(), policy=policy, config={})) == says
 
 
 def test_numbers_as_text():
