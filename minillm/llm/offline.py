@@ -32,7 +32,8 @@ from minillm.llm.shared_runner import SharedRunner
 from minillm.llm.text import Completion, PseudoDetokenizer, PseudoTokenizer, TextStream
 
 if TYPE_CHECKING:
-    from minillm.sim import CostModel
+    from minillm.sim import SimulatedRunner
+    from minillm.sim.runner import StepCost
 
 Message = Mapping[str, str]
 Prompt = str | Sequence[int] | Sequence[Message]  # text, token ids, or a chat
@@ -109,7 +110,7 @@ class LLM:
     @classmethod
     def simulated(
         cls,
-        cost_model: CostModel | None = None,
+        cost_model: StepCost | None = None,
         *,
         policy: Policy = "continuous",
         max_num_seqs: int = 8,
@@ -119,17 +120,17 @@ class LLM:
         block_size: int = 16,
         num_blocks: int = 4096,
         enable_prefix_caching: bool = True,
-        **runner_settings: Any,
+        runner: SimulatedRunner | None = None,
     ) -> LLM:
         """The same object on a simulated GPU and a virtual clock: no torch, no model, no text.
 
         A text prompt becomes one made-up id for each 4 characters, the output reads "‹17›‹4›…".
-        runner_settings: device, model, dtype, vocab_size of SimulatedRunner.
+        runner: such as SimulatedRunner.for_gpu("H100-80GB-SXM"), instead of a cost model.
         """
         from minillm.sim import SimulatedRunner
 
         _check_policy(policy)
-        runner = SimulatedRunner(cost_model, **runner_settings)
+        runner = runner or SimulatedRunner(cost_model)
         scheduler = _scheduler_config(
             GPU_BUDGET, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
             enable_chunked_prefill=enable_chunked_prefill, max_model_len=max_model_len,
@@ -236,7 +237,8 @@ class LLM:
                 f"({self.config.cache.num_blocks})."
             )
         if not settings.get("enable_chunked_prefill", True):
-            budget = max(self.config.scheduler.max_num_batched_tokens, self.config.max_len)
+            longest = settings.get("max_model_len", self.config.scheduler.max_model_len)
+            budget = max(self.config.scheduler.max_num_batched_tokens, longest)
             settings.setdefault("max_num_batched_tokens", budget)
         scheduler = replace(self.config.scheduler, **settings)
         named = policy if isinstance(policy, str) else "continuous"
