@@ -75,8 +75,6 @@ class GPUCostModel:
         self._check()
         self._ring = self.gpu.ring(tp)
         self._overlapped = self.preset.hidden_step_s + self.preset.hidden_sequence_s > 0
-        fp8 = self.dtype.fp8
-        self._peak = self.gpu.peak_flops_fp8 if fp8 else self.gpu.peak_flops
         kv_heads = max(self.model.num_kv_heads / tp, 1.0)
         self._kv_heads = kv_heads
         kv_bytes = 2.0 * kv_heads * self.model.head_dim * self.dtype.kv_bytes
@@ -210,15 +208,6 @@ class GPUCostModel:
         compute *= 4.0 * (model.num_heads / self.tp) * model.head_dim / gpu.peak_flops
         return model.num_layers * (gpu.attention_launch_s + max(compute, keys * self._kv_layer_s))
 
-    def gemm(self, m: int, n: float, k: float, weight_bytes: float, launch_s: float) -> float:
-        """Seconds of one [m, k] · [k, n] product."""
-        gpu = self.gpu
-        peak = self._peak if weight_bytes < 2 else gpu.peak_flops
-        compute = 2.0 * m * n * k / (gpu.gemm_compute * peak)
-        memory = (weight_bytes * n * k + 2.0 * (m * k + m * n)) / (gpu.gemm_memory * gpu.bandwidth)
-        high, low = max(compute, memory), min(compute, memory)
-        return launch_s + high * (1.0 + (low / high) ** gpu.gemm_norm) ** (1.0 / gpu.gemm_norm)
-
     def _layer(self, m: int, decode: bool) -> tuple[float, float, float]:
         """(gemm, small kernels, all-reduce) of all layers for m tokens; remembered."""
         known = self._layers.get((m, decode))
@@ -227,16 +216,18 @@ class GPUCostModel:
         return known
 
     def _layer_times(self, m: int, decode: bool) -> tuple[float, float, float]:
-        gpu, model, tp, w = self.gpu, self.model, self.tp, self.dtype.weight_bytes
+        gpu, model, tp = self.gpu, self.model, self.tp
+        w, fp8 = self.dtype.weight_bytes, self.dtype.fp8
         graph = self.preset.graph if decode else 1.0
         t0, d = gpu.gemm_launch_s * graph, model.hidden
         q, kv, ff = model.num_heads / tp, self._kv_heads, model.ff / tp
-        gemm = (
-            self.gemm(m, (q + 2 * kv) * model.head_dim, d, w, t0)
-            + self.gemm(m, d, q * model.head_dim, w, t0)
-            + self.gemm(m, 2 * ff, d, w, t0)
-            + self.gemm(m, d, ff, w, t0)
+        products = (
+            ((q + 2 * kv) * model.head_dim, d),  # qkv
+            (d, q * model.head_dim),  # o
+            (2 * ff, d),  # gate and up
+            (d, ff),  # down
         )
+        gemm = sum(gpu.gemm_s(m, n, k, w, fp8=fp8, launch_s=t0) for n, k in products)
         moved = (14.0 * d * m + 6.0 * ff * m) * 2.0
         small = 5 * gpu.small_kernel_s * graph + moved / (0.8 * gpu.bandwidth)
         ring = 2 * self.all_reduce(2.0 * d * m)
@@ -262,9 +253,9 @@ class GPUCostModel:
     def _head_times(self, num_rows: int, decode: bool) -> tuple[float, float]:
         graph = self.preset.graph if decode else 1.0
         vocab = self.model.vocab_size / self.tp
-        head = self.gemm(
+        head = self.gpu.gemm_s(
             num_rows, vocab, self.model.hidden, self.dtype.head_bytes,
-            self.gpu.gemm_launch_s * graph,
+            launch_s=self.gpu.gemm_launch_s * graph,
         )  # fmt: skip
         if self.tp == 1:
             return head, 0.0

@@ -56,6 +56,28 @@ class GPUSpec:
                 return ring
         return AllReduce(num_gpus, self.pcie_latency_s, self.pcie_bandwidth, self.pcie_bandwidth)
 
+    def gemm_s(
+        self,
+        m: int,
+        n: float,
+        k: float,
+        weight_bytes: float,
+        *,
+        fp8: bool = False,
+        launch_s: float | None = None,
+    ) -> float:
+        """Seconds of one product [m, k] · [k, n]: a roofline whose corner is soft.
+
+        launch_s: None takes gemm_launch_s. Inputs and outputs have 2 bytes a number.
+        """
+        peak = self.peak_flops_fp8 if fp8 else self.peak_flops
+        compute = 2.0 * m * n * k / (self.gemm_compute * peak)
+        moved = weight_bytes * n * k + 2.0 * (m * k + m * n)
+        memory = moved / (self.gemm_memory * self.bandwidth)
+        high, low, p = max(compute, memory), min(compute, memory), self.gemm_norm
+        launch = self.gemm_launch_s if launch_s is None else launch_s
+        return launch + high * (1.0 + (low / high) ** p) ** (1.0 / p)
+
     @property
     def links(self) -> str:
         return "NVLink" if self.all_reduce else "PCIe"

@@ -21,6 +21,7 @@ from minillm.sim.measured_rows import (
 from minillm.sim.pipeline import Load
 from minillm.sim.presets import EnginePreset
 from minillm.sim.steady_state import (
+    Steady,
     burst,
     closed_loop,
     decode_s,
@@ -110,13 +111,22 @@ def _decode_step(case: _Case) -> float:
 
 
 def _ttft(case: _Case) -> float:
-    return closed_loop(case.cost, case.users(), *case.lengths).ttft_s
+    return _steady_first(case).ttft_s
+
+
+def _steady_first(case: _Case) -> Steady:
+    """The steady state, where it says something of the time to first token."""
+    users = case.users()
+    steady = closed_loop(case.cost, users, *case.lengths)
+    preset = case.cost.preset
+    if steady.running < min(users, preset.max_num_seqs) and not preset.reserves_output:
+        raise CannotModel("more users than the KV cache holds: preemption decides who waits")
+    return steady
 
 
 def _ttft_mean(case: _Case) -> float:
     """The mean over a whole run, whose first wave of users came all at once."""
-    users = case.users()
-    steady = closed_loop(case.cost, users, *case.lengths)
+    steady = _steady_first(case)
     first = first_wave_s(case.cost, round(steady.running), case.input_len)
     return steady.ttft_s + max(first - steady.ttft_s + steady.wait_s, 0.0) / WAVES
 

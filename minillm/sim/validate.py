@@ -20,6 +20,8 @@ _SUSPECT = (  # (pattern of the source or engine, pattern of the metric, reason)
      "the mean grows with the output length: a start-up artefact"),
     (r"vllm 0\.12.*h200.*fp8|h200.*fp8.*vllm 0\.12", r".",
      "the prompts were probably in the prefix cache"),
+    (r"performance.md v0\.6.*tp[2-9]", r"output_throughput$",
+     "the source's table counts per GPU, this row does not say so"),
     (r"\bnim\b", r".", "the headings of hardware and lengths are lost"),
     (r"splitwise", r".", "old eager software, bound by the CPU"),
     (r"accelmark.*\bh200\b.*vllm", r"output_throughput_sustained$", "a slow host CPU"),
