@@ -6,8 +6,9 @@ longer. request_s comes once per request, before its first token (HTTP, tokenize
 the kernels' launch times in pure decode steps: below 1 with CUDA graphs or compiled code, above 1
 where small kernels (quantisation, say) come on top.
 
-The constants were fitted by `python -m benchmarks.fit_simulator` on half of the published figures
-in minillm/data/measured.csv, chosen by a hash of the row; the other half tells the error.
+trtllm, vllm-tp, sglang, lmdeploy and gpt-fast were fitted by `python -m benchmarks.fit_simulator` on
+half of the published figures in minillm/data/measured.csv, chosen by a hash of the row; the other
+half tells the error. vllm-v1 and vllm-v0 are round figures near published profiles of those engines.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ _PRESETS = (
         source="TensorRT-LLM 1.0 (PyTorch backend) and its predecessors",
     ),
     EnginePreset(
-        "sglang", 1.35e-3, 10e-6, graph=1.5, max_num_seqs=1024, max_num_batched_tokens=8192,
+        "sglang", 0.0, 13.5e-6, graph=1.55, max_num_seqs=1024, max_num_batched_tokens=8192,
         source="SGLang 0.5",
     ),
     EnginePreset(
-        "lmdeploy", 0.3e-3, 5e-6, graph=0.75, source="LMDeploy TurboMind 0.2 (C++)",
+        "lmdeploy", 0.0, 0.0, graph=0.75, source="LMDeploy TurboMind 0.2 (C++)",
     ),
     EnginePreset(
-        "gpt-fast", 0.0, 0.0, graph=0.75, source="gpt-fast, torch.compile, batch 1",
+        "gpt-fast", 1.0e-3, 0.0, graph=0.6, source="gpt-fast, torch.compile, batch 1",
     ),
     EnginePreset("ideal", 0.0, 0.0, graph=0.0, source="no software at all: the kernels alone"),
 )  # fmt: skip
