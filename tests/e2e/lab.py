@@ -192,7 +192,7 @@ class LabPage:
             theme,
         )
         light = "true" if theme.endswith("Light") else "false"
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']")
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
     def check_clean(self) -> None:
         """No error on the console and no request that left this machine."""
