@@ -153,7 +153,7 @@ def test_new_engine_takes_settings_and_refuses_what_cannot_be():
     assert not engine.config.cache.enable_prefix_caching
     unchunked = llm.new_engine(enable_chunked_prefill=False)
     assert unchunked.config.scheduler.max_num_batched_tokens == 8192
-    with pytest.raises(ValueError, match="65.*64"):
+    with pytest.raises(ValueError, match=r"65.*64"):
         llm.new_engine(num_blocks=65)
     with pytest.raises(ValueError, match="Unknown policy 'eager'"):
         llm.new_engine("eager")
@@ -255,7 +255,7 @@ def outputs(engine: LLMEngine, prompts: list[str], llm: LLM, number: int = 12) -
     return [tuple(t) for t in tokens.values()]
 
 
-PROMPTS = ["A shared beginning of many bytes, and then one", "A shared beginning of many bytes, two"]
+PROMPTS = ["A beginning that both of them share, one", "A beginning that both of them share, two"]
 
 
 def test_engines_in_turn_never_read_each_others_kv(tiny: LLM):

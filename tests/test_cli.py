@@ -1,0 +1,445 @@
+"""The command line: what it prints, what it refuses and how, the shape of each --json."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from minillm.bench.compare import Difference, compare_policies
+from minillm.bench.workload import mixed_workload
+from minillm.cli import main
+from minillm.cli.compare import verdict
+from minillm.core import LLMEngine
+from minillm.llm import LLM
+from tests.tiny_chat_model import save_tiny_chat_model
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+TINY = ("--device", "cpu", "--dtype", "float32", "--threads", "1")
+COMMANDS = ("doctor", "generate", "chat", "compare")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_tiny_chat_model(tmp_path_factory.mktemp("tiny")))
+
+
+def call(*arguments: str) -> int:
+    """The exit code; argparse leaves by SystemExit, the rest returns."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code or 0
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    """The one sentence on stderr of a call that must end with code 2 and leave stdout empty."""
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("minillm")
+    return lines[0]
+
+
+def assert_shape(value: object, golden: object, where: str = "$") -> None:
+    """Same keys in the same order, and values of the type that the golden file names."""
+    if isinstance(golden, dict):
+        assert isinstance(value, dict), where
+        assert list(value) == list(golden), where
+        for key in golden:
+            assert_shape(value[key], golden[key], f"{where}.{key}")
+    elif isinstance(golden, list):
+        assert isinstance(value, list), where
+        for index, item in enumerate(value):
+            assert_shape(item, golden[0], f"{where}[{index}]")
+    else:
+        kinds = {"number": (int, float), "str": str, "bool": bool, "null": type(None)}
+        names = golden.split("|")
+        assert isinstance(value, tuple(kinds[n] for n in names) if len(names) > 1 else
+                          kinds[golden]), f"{where}: {value!r} is no {golden}"  # fmt: skip
+        assert isinstance(value, bool) == (golden == "bool"), where
+
+
+def report(command: str, text: str) -> dict:
+    """The JSON of a command, its shape checked against the golden file."""
+    data = json.loads(text)
+    assert_shape(data, json.loads((GOLDEN / f"cli_{command}.json").read_text()))
+    assert (data["schema"], data["command"]) == (1, command)
+    return data
+
+
+# ── help ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_help_is_quick_and_needs_nothing_installed():
+    """With torch, rich and tqdm blocked; 0.3 s is the goal, five times that on a busy machine."""
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'rich', 'tqdm', 'numpy', 'tokenizers'): sys.modules[name] = None\n"
+        "from minillm.cli import main\n"
+        "main(sys.argv[1:])"
+    )
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--help"], cwd=ROOT, capture_output=True, text=True
+        )
+        best = min(best, time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+    assert all(command in done.stdout for command in COMMANDS)
+    assert best < 0.3 * 5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture):
+    assert call(command, "--help") == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert f"minillm {command}" in text
+    assert "--json FILE" in text
+
+
+def test_python_m_minillm_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "minillm", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("minillm 0.")
+
+
+def test_an_unknown_command_is_one_sentence(capsys: pytest.CaptureFixture):
+    assert "bake" in refused(capsys, "bake")
+    assert "required" in refused(capsys)
+
+
+# ── doctor ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_doctor_says_why_and_is_ready(
+    tiny: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("jupyterlab")
+    monkeypatch.setenv("MINILLM_MODEL", tiny)
+    assert call("doctor", "--json", "-") == 0
+    captured = capsys.readouterr()
+    data = report("doctor", captured.out)
+    assert data["ready"]
+    details = {check["name"]: check["detail"] for check in data["checks"]}
+    assert tiny in details["model"]
+    assert "sdpa" in details["attention"]
+    assert "NVML" in details["GPU"]
+    assert "The course can run here" in captured.err
+
+
+def test_doctor_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("MINILLM_MODEL", raising=False)
+    monkeypatch.setenv("MINILLM_HOME", str(tmp_path))
+    assert call("doctor") == 1
+    text = capsys.readouterr().out
+    assert "✗ model" in text
+    assert "`make setup` fetches it" in text
+    assert list(tmp_path.iterdir()) == [], "doctor changes nothing"
+
+
+# ── generate and chat ───────────────────────────────────────────────────────────────────────
+
+
+def test_generate_streams_text_and_writes_json(
+    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    file = tmp_path / "out.json"
+    options = ("--max-tokens", "12", "--ignore-eos", "--model", tiny, *TINY)
+    assert call("generate", "Hello", *options, "--json", file) == 0
+    captured = capsys.readouterr()
+    data = report("generate", file.read_text())
+    (done,) = data["completions"]
+    assert captured.out == done["text"] + "\n"
+    assert (done["output_tokens"], done["finish_reason"]) == (12, "length")
+    assert data["chat_template"]
+    assert data["model"] == "tiny"
+    assert "measured on CPU" in captured.err
+    assert call("generate", "Hello", *options, "--json", "-", "--raw") == 0
+    captured = capsys.readouterr()
+    raw = report("generate", captured.out)
+    assert not raw["chat_template"]
+    assert raw["completions"][0]["prompt_tokens"] == len("Hello")
+    assert raw["completions"][0]["text"] in captured.err
+
+
+def test_generate_batches_several_prompts(tiny: str, capsys: pytest.CaptureFixture):
+    prompts = [f"prompt {i}" for i in range(10)]
+    options = ("--max-tokens", "4", "--ignore-eos", "--model", tiny, *TINY)
+    assert call("generate", *prompts, *options, "--json", "-") == 0
+    completions = report("generate", capsys.readouterr().out)["completions"]
+    assert [c["prompt"] for c in completions] == prompts
+    assert {c["output_tokens"] for c in completions} == {4}
+
+
+def test_generate_reads_stdin(
+    tiny: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("from stdin"))
+    assert call("generate", "-", "--max-tokens", "1", "--json", "-", "--model", tiny, *TINY) == 0
+    assert report("generate", capsys.readouterr().out)["completions"][0]["prompt"] == "from stdin"
+
+
+def test_chat_remembers_and_starts_over(
+    tiny: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    lines = "first\n/new\nsecond\n\nthird\n/quit\nnever\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    options = ("--max-tokens", "5", "--temperature", "0", "--model", tiny, *TINY)
+    assert call("chat", "--system", "Be brief.", "--json", "-", *options) == 0
+    messages = report("chat", capsys.readouterr().out)["messages"]
+    assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 2]
+    assert [m["content"] for m in messages if m["role"] == "user"] == ["second", "third"]
+
+
+def test_chat_survives_what_does_not_fit(
+    tiny: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("x" * 600 + "\nshort\n"))
+    assert call("chat", "--max-tokens", "3", "--json", "-", "--model", tiny, *TINY) == 0
+    captured = capsys.readouterr()
+    assert "Try /new" in captured.err
+    assert len(report("chat", captured.out)["messages"]) == 2
+
+
+# ── compare ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_compare_simulated_meets_what_the_lesson_promises(capsys: pytest.CaptureFixture):
+    assert call("compare", "--simulate", "--seed", "0", "--json", "-") == 0
+    captured = capsys.readouterr()
+    data = report("compare", captured.out)
+    static, continuous = data["policies"]["static"], data["policies"]["continuous"]
+    assert data["provenance"] == "simulated"
+    assert data["identical_outputs"]
+    assert continuous["output_tok_s"] >= 1.8 * static["output_tok_s"]
+    assert static["padding_fraction"] > 0.2
+    assert continuous["padding_fraction"] == 0
+    assert continuous["ttft_p50_ms"] < static["ttft_p50_ms"]
+    assert len({p["output_tokens"] for p in data["policies"].values()}) == 1
+    assert data["headline"] in captured.err
+    assert "simulated on" in data["headline"]
+    assert "static     │a" in captured.err
+    assert "░" in captured.err
+    assert "All 24 outputs are the same" in captured.err
+
+
+def test_compare_measures_a_real_model(tiny: str, capsys: pytest.CaptureFixture):
+    options = ("--requests", "4", "--max-num-seqs", "2", "--policies", "static,continuous")
+    device = ("--model", tiny, "--device", "cpu", "--threads", "1", "--dtype", "bfloat16")
+    assert call("compare", "--json", "-", *options, *device) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["provenance"], data["dtype"], data["model"]) == ("measured", "bfloat16", "tiny")
+    assert data["identical_outputs"]
+    assert data["policies"]["static"]["padding_fraction"] > 0
+    assert data["policies"]["continuous"]["padding_fraction"] == 0
+
+
+def test_rounds_alternate_the_order_and_give_the_median_run():
+    llm, order = LLM.simulated(), []
+    arrivals = mixed_workload(llm.encode, 3)
+
+    def note(policy: str, engine: LLMEngine, done: int) -> None:
+        if not order or order[-1] != policy:
+            order.append(policy)
+
+    runs = compare_policies(llm, ("static", "dynamic", "continuous"), arrivals, note, rounds=3)
+    there, back = ["static", "dynamic", "continuous"], ["dynamic", "static"]
+    assert order == [*there, *back, *there[1:]]
+    assert [run.policy for run in runs] == ["static", "dynamic", "continuous"]
+
+
+def test_compare_is_reproducible_and_the_seed_matters(capsys: pytest.CaptureFixture):
+    def policies(*options: str) -> dict:
+        assert call("compare", "--simulate", "--json", "-", *options) == 0
+        return json.loads(capsys.readouterr().out)["policies"]
+
+    assert policies("--seed", "3") == policies("--seed", "3")
+    assert policies("--seed", "3") != policies("--seed", "4")
+    spread = policies("--rate", "2", "--policies", "continuous,static")
+    assert list(spread) == ["continuous", "static"]
+    assert spread["continuous"]["makespan_s"] > policies()["continuous"]["makespan_s"]
+
+
+def test_compare_writes_a_trace_with_a_process_each_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    file = tmp_path / "trace.json"
+    assert call("compare", "--simulate", "--requests", "3", "--trace", file) == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert [name.split(" ")[0] for name in names.values()] == ["static", "dynamic", "continuous"]
+    assert {e["pid"] for e in events if e["ph"] == "X"} == {1, 2, 3}
+
+
+def test_compare_works_without_rich(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert call("compare", "--simulate", "--requests", "4") == 0
+    assert "output tokens/s" in capsys.readouterr().out
+
+
+def test_compare_tells_a_difference_from_a_near_tie():
+    tie = Difference("r1", ("static", "continuous"), 4, 5e-5)
+    real = Difference("r2", ("static", "continuous"), 0, 0.5)
+    assert tie.near_tie
+    assert not real.near_tie
+    assert not Difference("r3", ("static", "continuous"), 0, None).near_tie
+    assert "same under every policy, but for 1 near ties" in verdict([], 1, 3)
+    assert "Outputs DIFFER: 1" in verdict([real], 0, 3)
+
+
+# ── bad input ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("generate", ""), "empty"),
+        (("generate", "fine", ""), "empty"),
+        (("generate", "x" * 600), "at most|512"),
+        (("generate", "hi", "--temperature", "nan"), "temperature"),
+        (("generate", "hi", "--max-tokens", "0"), "max_tokens must be an integer ≥ 1"),
+        (("generate", "hi", "--max-tokens", "many"), "invalid int value"),
+        (("generate", "hi", "--threads", "0"), "at least 1"),
+        (("generate", "hi", "--max-model-len", "4096"), "4096"),
+        (("generate", "hi", "--device", "tpu"), "Unknown device 'tpu'"),
+        (("compare", "--policies", "static,eager"), "Unknown policy 'eager'"),
+        (("compare", "--policies", ""), "Unknown policy ''"),
+        (("compare", "--max-num-batched-tokens", "4"), r"\(4\).*max_num_seqs \(8\)"),
+        (("compare", "--no-chunked-prefill", "--max-num-batched-tokens", "100"), "100.*512"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tiny: str, arguments: tuple, sentence: str, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    monkeypatch.setenv("MINILLM_MODEL", tiny)
+    line = refused(capsys, *arguments)
+    assert re.search(sentence, line), line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--requests", "0"), "at least 1"),
+        (("--requests", "-3"), "at least 1"),
+        (("--rate", "nan"), "above 0"),
+        (("--rate", "0"), "above 0"),
+        (("--rate", "inf"), "above 0"),
+        (("--seed", "x"), "invalid int"),
+        (("--json", "/no/such/folder/out.json"), "can't be written"),
+        (("--trace", "/no/such/folder/trace.json"), "can't be written"),
+        (("--json", "/"), "can't be written"),
+        (("--model", "some/model"), "leave out --model"),
+    ],
+)
+def test_bad_compare_options_are_refused_before_the_run(
+    arguments: tuple, sentence: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(LLMEngine, "step", lambda self: pytest.fail("it ran"))
+    assert sentence in refused(capsys, "compare", "--simulate", *arguments)
+
+
+def test_checking_a_file_leaves_it_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture):
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("kept")
+    for file in (old, new):
+        refused(capsys, "compare", "--simulate", "--policies", "x", "--json", file)
+    assert old.read_text() == "kept"
+    assert not new.exists()
+
+
+@pytest.mark.parametrize("model", ["no/such/folder", "nothing.gguf", "owner"])
+def test_an_unknown_model(model: str, capsys: pytest.CaptureFixture, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert model in refused(capsys, "generate", "hi", "--model", model)
+
+
+def test_a_pickled_model_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture):
+    file = tmp_path / "pytorch_model.bin"
+    file.write_bytes(b"not opened")
+    assert "pickle" in refused(capsys, "generate", "hi", "--model", str(file))
+
+
+def test_no_disk_space(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch):
+    usage = namedtuple("usage", "total used free")(10**9, 10**9 - 5_000_000, 5_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setenv("MINILLM_HOME", str(tmp_path))
+    monkeypatch.delenv("MINILLM_MODEL", raising=False)
+    line = refused(capsys, "generate", "hi")
+    assert "600 MB of disk space" in line
+    assert "5 MB left" in line
+
+
+def test_torch_missing_is_a_sentence(capsys: pytest.CaptureFixture, monkeypatch):
+    for name in [n for n in sys.modules if n.startswith("minillm.model")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert "`make setup` installs" in refused(capsys, "generate", "hi")
+
+
+# ── interrupts ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_interrupt_in_compare(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    step, calls = LLMEngine.step, []
+
+    def interrupted(self):
+        calls.append(self)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(LLMEngine, "step", interrupted)
+    assert call("compare", "--simulate", "--json", "-") == 130
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.strip()) == ("", "Stopped.")
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "minillm", *arguments],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_ctrl_c_ends_a_real_process_at_once(tiny: str):
+    prompts = [f"prompt {i}" for i in range(64)]
+    process = start("generate", *prompts, "--max-tokens", "480", "--ignore-eos", "--model", tiny)
+    assert process.stdout.read(40)  # it is streaming now
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.decode().strip() == "Stopped."
+
+
+def test_a_reader_that_leaves_is_no_error(tiny: str):
+    process = start("generate", "hi", "--max-tokens", "400", "--ignore-eos", "--model", tiny)
+    process.stdout.read(1)
+    process.stdout.close()
+    process.stdout = None
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (0, 141)
+    assert "Traceback" not in errors.decode()
+    assert "fork" not in errors.decode(), "no warning of the tokenizer's (fault case C60)"
