@@ -31,13 +31,14 @@ def minimise(
     *,
     rounds: int = 8,
     shrink: float = 0.6,
+    low: float = 0.0,
 ) -> Constants:
-    """The constants of least loss near `start`, none below 0. Constants without a step stay."""
+    """The constants of least loss near `start`, none below `low`. Those without a step stay."""
     best, least = dict(start), loss(start)
     for turn in range(rounds):
         for name, step in steps.items():
             for factor in (1.0, -1.0, 2.0, -2.0, 0.5, -0.5):
-                value = max(best[name] + factor * step * shrink**turn, 0.0)
+                value = max(best[name] + factor * step * shrink**turn, low)
                 got = loss({**best, name: value})
                 if got < least - 1e-9:
                     best, least = {**best, name: value}, got
@@ -92,7 +93,8 @@ def fit_device(name: str, memory: float, samples: Sequence[GemmSample]) -> GPUSp
     moved = max((s.weight_bytes * s.n * s.k) / s.seconds for s in samples)
     launch = min(s.seconds for s in samples)
     # Searched as logarithms: the constants differ by 15 orders of magnitude.
-    start = {"flops": math.log(flops), "bandwidth": math.log(moved), "launch": math.log(launch / 2)}
+    start = {"flops": math.log(flops), "bandwidth": math.log(moved), "launch": math.log(launch)}
+    steps = {"flops": 0.4, "bandwidth": 0.4, "launch": 0.6}
 
     def spec(at: Constants) -> GPUSpec:
         t0 = math.exp(at["launch"])
@@ -109,7 +111,12 @@ def fit_device(name: str, memory: float, samples: Sequence[GemmSample]) -> GPUSp
         errors = [log_error(gpu.gemm_s(s.m, s.n, s.k, s.weight_bytes), s.seconds) for s in samples]
         return sum(errors) / len(errors)
 
-    return spec(minimise(loss, start, dict.fromkeys(start, 0.5), rounds=10))
+    found = [
+        minimise(loss, {**start, "launch": start["launch"] - less}, steps, rounds=15, shrink=0.8,
+                 low=-math.inf)
+        for less in (0.2, 1.0, 2.5)
+    ]  # fmt: skip
+    return spec(min(found, key=loss))
 
 
 def fit_steps(

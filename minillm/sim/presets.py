@@ -6,9 +6,10 @@ longer. request_s comes once per request, before its first token (HTTP, tokenize
 the kernels' launch times in pure decode steps: below 1 with CUDA graphs or compiled code, above 1
 where small kernels (quantisation, say) come on top.
 
-trtllm, vllm-tp, sglang, lmdeploy and gpt-fast were fitted by `python -m benchmarks.fit_simulator` on
-half of the published figures in minillm/data/measured.csv, chosen by a hash of the row; the other
-half tells the error. vllm-v1 and vllm-v0 are round figures near published profiles of those engines.
+trtllm, vllm-tp, sglang, lmdeploy and gpt-fast were fitted by `python -m benchmarks.fit_simulator`
+on half of the published figures in minillm/data/measured.csv, chosen by a hash of the row; the
+other half tells the error. vllm-v1 and vllm-v0 are round figures near what is published of those
+engines' profiles.
 """
 
 from __future__ import annotations
