@@ -135,7 +135,10 @@ class PowerOfTwo(Router):
 
 
 class LeastTokens(Router):
-    """Fewest tokens in flight: prompts and what they have been answered so far."""
+    """Fewest prompt tokens still to be read (of requests without a token yet), then connections.
+
+    A router that knows prompt lengths can count that; output lengths nobody knows beforehand.
+    """
 
     name = "least_tokens"
 
@@ -144,10 +147,14 @@ class LeastTokens(Router):
         self._turn = SmoothRoundRobin(self.weights)
 
     def choose(self, prompt: Sequence[int], loads: Sequence[Load]) -> int:
-        return self._turn.choose(lowest(loads, lambda x: x.kv_tokens / self.weights[x.index]))
+        def cost(load: Load) -> tuple[float, float]:
+            weight = self.weights[load.index]
+            return load.prefill_tokens / weight, load.connections / weight
+
+        return self._turn.choose(lowest(loads, cost))
 
 
-def lowest(loads: Sequence[Load], cost: Callable[[Load], float]) -> list[int]:
+def lowest(loads: Sequence[Load], cost: Callable[[Load], float | tuple]) -> list[int]:
     """The indices of all that cost least."""
     costs = [cost(load) for load in loads]
     least = min(costs)
