@@ -50,7 +50,7 @@ def _cell(what: str, position: int, y: int, cell: float) -> str:
             f'<rect x="{x + 0.5:.1f}" y="{top}" width="{cell - 1:.1f}" height="{height}" '
             f"{FILLS[what]}><title>{NAMES[what]}</title></rect>"
         )
-    if what == "…":
+    if what == "·":
         middle = y + HEIGHT / 2
         return (
             f'<line x1="{x:.1f}" x2="{x + cell:.1f}" y1="{middle}" y2="{middle}" '

@@ -69,7 +69,7 @@ class Replay:
 
     def __repr__(self) -> str:
         head = f"{len(self.trace.steps)} steps, {self.makespan * 1e3:.1f} ms (simulated)"
-        legend = "p reads its prompt · d one more token · x finished, carried along · … queued"
+        legend = "p reads its prompt, d one more token, x finished but carried, · queued"
         lines = [head, *self.diagram(), legend]
         if self.gave_up:
             lines.append("Given up: it made no progress any more.")
@@ -87,7 +87,7 @@ class Replay:
 
 
 def mark(run: Replay, index: int, position: int) -> str:
-    """What a request does in a step: p, d, x, "…" while it waits, a blank before and after."""
+    """What a request does in a step: p, d, x, "·" while it waits, a blank before and after."""
     step = run.trace.steps[position]
     for row in step.rows:
         if row.req_idx == index:
@@ -95,7 +95,7 @@ def mark(run: Replay, index: int, position: int) -> str:
     later = any(row.req_idx == index for after in run.trace.steps[position:] for row in after.rows)
     unserved = letter(index) not in run.admitted
     arrived = run.requests[index][0] <= step.t_start
-    return "…" if arrived and (later or unserved) else " "
+    return "·" if arrived and (later or unserved) else " "
 
 
 def letter(index: int) -> str:

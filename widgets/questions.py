@@ -25,6 +25,7 @@ from widgets import assets, cards
 
 CSS = assets.style("lesson/lesson.css") + assets.style("questions/questions.css")
 ANSWERS = "MINILLM_ANSWERS"
+WIDTH = 560  # of a number line
 
 
 class Predict(anywidget.AnyWidget):
@@ -119,7 +120,7 @@ class Predict(anywidget.AnyWidget):
     def _number_line(self, actual: float, sentence: str) -> str:
         values = [actual] if self.answer is None else [actual, float(self.answer)]
         low, high = min(self.low, *values), max(self.high, *values)
-        left, right, y = 40.0, 660.0, 42.0
+        left, right, y = 30.0, 530.0, 42.0
 
         def x(value: float) -> float:
             return left + (right - left) * (value - low) / (high - low)
@@ -136,8 +137,8 @@ class Predict(anywidget.AnyWidget):
         parts += self._marks(actual, x, y)
         label = escape(sentence, quote=True)
         return (
-            f'<svg viewBox="0 0 700 72" width="100%" role="img" aria-label="{label}" '
-            f'style="max-width:700px;display:block;margin-top:10px">{"".join(parts)}</svg>'
+            f'<svg viewBox="0 0 560 72" width="100%" role="img" aria-label="{label}" '
+            f'style="max-width:560px;display:block;margin-top:10px">{"".join(parts)}</svg>'
         )
 
     def _marks(self, actual: float, x, y: float) -> list[str]:
@@ -170,11 +171,11 @@ class Predict(anywidget.AnyWidget):
 def _label(x: float, y: float, anchor: str, text: str, kind: str) -> str:
     room = 78.0  # half a label's width, to stay inside the picture
     if anchor == "middle":
-        x = min(max(x, room), 700 - room)
+        x = min(max(x, room), WIDTH - room)
     elif anchor == "end" and x < 2 * room:
         x, anchor = 2.0, "start"
-    elif anchor == "start" and x > 700 - 2 * room:
-        x, anchor = 698.0, "end"
+    elif anchor == "start" and x > WIDTH - 2 * room:
+        x, anchor = WIDTH - 2, "end"
     place = f'x="{x:.1f}" y="{y - 16}" text-anchor="{anchor}"'
     return f'<text {place} class="{kind}">{escape(text)}</text>'
 

@@ -9,6 +9,7 @@ from html import escape
 from minillm.core import SchedulerContractError, Summary, Trace, summarize
 from widgets import cards
 from widgets.figures import static_figure
+from widgets.headline import headline
 
 COLUMNS = ("", "tok/s", "TTFT p50", "ITL p50", "rows of padding", "steps", "done in")
 
@@ -49,19 +50,18 @@ class RunReport:
     def _repr_html_(self) -> str:
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks())
         where = cards.provenance(self.trace.header) if self.traces else ""
-        title = "This run was stopped" if self.stopped else "This run in figures"
-        still = self._still()
+        traces = [trace for _, trace in sorted(self.traces.items())]
+        title, still = "This run in figures", ""
+        if traces and all(trace.steps for trace in traces):
+            found = headline(traces)
+            title = found.text.replace("\n", " ")
+            picture = static_figure(traces, head=found).svg  # stays in a saved notebook
+            still = (
+                f"<details><summary>The timeline as a still picture</summary>{picture}</details>"
+            )
         return cards.card(
             cards.head(title, where), cards.table(COLUMNS, self.rows()), remarks, still
         )
-
-    def _still(self) -> str:
-        """The timeline as a still picture, for a saved notebook; "" without a step."""
-        traces = [trace for _, trace in sorted(self.traces.items()) if trace.steps]
-        if not traces or len(traces) != len(self.traces):
-            return ""
-        figure = static_figure(traces)
-        return f"<details><summary>The timeline as a still picture</summary>{figure.svg}</details>"
 
     def remarks(self) -> list[str]:
         """What a reader should know beside the figures, a sentence each."""

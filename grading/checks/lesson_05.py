@@ -193,7 +193,7 @@ PROPERTIES = (
     ),
     Property(
         "no idle slot while a request waits", 2, no_idle_slot,
-        "A request has just left. Who could take its place in this very step?",
+        "In that step a slot is free and somebody could use it. What keeps your rows from it?",
     ),
     Property(
         "each output is what the request gets when it runs alone", 1, outputs_as_alone,

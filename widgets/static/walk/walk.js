@@ -2,7 +2,7 @@
 // Everything is in the model's traits, so it works without a kernel.
 import { make } from "../questions/dom.js";
 
-const NAMES = { 0: "reads its prompt, gives its 1st token", 1: "one more token", 2: "finished, carried along" };
+const NAMES = { 0: "reads its prompt", 1: "one more token", 2: "finished, carried along" };
 
 function renderWalk({ model, el }) {
   const root = make("div", { class: "ml-card ml-walk", tabindex: "0", role: "group", "aria-label": "Step through the run with the arrow keys" });
@@ -37,7 +37,7 @@ function renderWalk({ model, el }) {
       return make("div", { class: `ml-slot ml-kind${slot.kind}` },
         make("b", { text: slot.letter }),
         make("span", { text: `token ${slot.done} of ${slot.of}` }),
-        make("span", { class: "ml-note", text: slot.joined ? "joins: " + NAMES[0] : slot.done === slot.of ? "last token, then it leaves" : NAMES[slot.kind] }));
+        make("span", { class: "ml-note", text: slot.joined ? "joins: its prompt, and its 1st token" : slot.done === slot.of ? "last token, then it leaves" : NAMES[slot.kind] }));
     });
     return make("div", { class: "ml-slots" }, ...boxes);
   }
