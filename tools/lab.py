@@ -25,7 +25,7 @@ START_LIMIT_S = 180.0
 
 # Options of every JupyterLab that the course starts. The first two stop it from asking the
 # network; the settings folder stops it from asking the person (the news question pops up even
-# where news are off).
+# where news are off) and leaves out what only an instructor needs (nbgrader's panels).
 QUIET_OPTIONS = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

@@ -86,6 +86,9 @@ def run(command: list[str], failure: str) -> None:
 
 
 def pip(*arguments: str) -> list[str]:
+    """A pip command in .venv. Byte code is left to the first import: it halves the wait."""
+    if arguments[0] == "install":
+        arguments = ("install", "--no-compile", *arguments[1:])
     return [
         str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments,
     ]  # fmt: skip

@@ -55,7 +55,8 @@ def test_a_widget_paints_and_follows_python(lab: LabServer, page: LabPage):
     page.show_cell("test-0")
     page.page.wait_for_selector("canvas.dot")
     page.page.wait_for_function(f"() => `${{({PIXEL})()}}` === '230,159,0'")
-    assert page.page.locator("text=Would you like to").count() == 0
+    assert page.page.locator("text=Would you like to").count() == 0  # no question about news
+    assert page.page.locator("text=Nbgrader").count() == 0  # instructors' panels
     page.check_clean()
 
 
