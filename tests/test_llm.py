@@ -295,7 +295,7 @@ def test_an_older_engine_waits_for_a_newer_one_that_is_busy(tiny: LLM):
     new.add_request("new", tiny.encode("hello"), greedy(50))
     new.step()
     old.add_request("old", tiny.encode("hello"), greedy(5))
-    assert "running 1 requests" in old.step()[0].error
+    assert "1 unfinished requests" in old.step()[0].error
     new.abort("new")
     assert len(outputs(old, PROMPTS, tiny)) == 2
 

@@ -126,6 +126,8 @@ def look_at_model() -> tuple[str, ...]:
     if chosen:
         from minillm.model.loader import load_config
 
+        if "/" in chosen and not chosen.startswith("dummy:") and not Path(chosen).exists():
+            return WARN, f"{chosen} (MINILLM_MODEL) isn't here; as a hub id it's fetched when used"
         config = load_config(chosen)
         return OK, f"{config.name} from {chosen} (MINILLM_MODEL), {config.num_layers} layers"
     from minillm.model.default_model import LABEL, default_model_folder, default_model_ready

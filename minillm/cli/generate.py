@@ -16,6 +16,7 @@ from minillm.core import FinishReason
 from minillm.core.metrics import RequestMetrics, request_metrics
 from minillm.llm import LLM, Completion
 
+MAX_NUM_SEQS = 32  # prompts computed at once; more wait
 SUMMARY = "complete a prompt, streaming"
 EXAMPLES = """\
 examples:
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     prompts = [sys.stdin.read() if prompt == "-" else prompt for prompt in args.prompts]
     if not all(prompts):
         raise ValueError("The prompt is empty: it needs at least 1 token.")
-    with LLM(**options.model_settings(args), max_num_seqs=max(8, len(prompts))) as llm:
+    with LLM(**options.model_settings(args), max_num_seqs=MAX_NUM_SEQS) as llm:
         chat = not args.raw and llm.tokenizer.chat_template is not None
         streams = [llm.stream(prompt, params, chat=chat) for prompt in prompts]
         for prompt, stream in zip(prompts, streams, strict=True):

@@ -29,14 +29,13 @@ from minillm.core import (
 )
 from minillm.core.config import check_policy
 from minillm.llm.shared_runner import SharedRunner
-from minillm.llm.text import Completion, PseudoDetokenizer, PseudoTokenizer, TextStream
+from minillm.llm.simulated import PseudoDetokenizer, PseudoTokenizer
+from minillm.llm.text import Completion, Message, Prompt, TextStream, is_one_prompt
 
 if TYPE_CHECKING:
     from minillm.sim import SimulatedRunner
     from minillm.sim.runner import StepCost
 
-Message = Mapping[str, str]
-Prompt = str | Sequence[int] | Sequence[Message]  # text, token ids, or a chat
 Policy = str | type[Scheduler]
 
 GiB = 1 << 30
@@ -83,12 +82,13 @@ class LLM:
         devices.choose_dtype(dtype, chosen)
         source = loader.resolve_model(model)
         model_config = loader.load_config(source)
+        limit = model_config.max_position_embeddings
         scheduler = _scheduler_config(
             CPU_BUDGET if chosen.type == "cpu" else GPU_BUDGET,
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=max_num_batched_tokens,
             enable_chunked_prefill=enable_chunked_prefill,
-            max_model_len=max_model_len or model_config.max_position_embeddings,
+            max_model_len=limit if max_model_len is None else max_model_len,
         )
         _, weights = loader.load_weights(source)
         runner = ModelRunner(
@@ -165,7 +165,7 @@ class LLM:
 
         Raises ValueError if one of them can never be served; then none is.
         """
-        batch = [prompts] if _is_one_prompt(prompts) else list(prompts)
+        batch = [prompts] if is_one_prompt(prompts) else list(prompts)
         if not batch:
             raise ValueError("There is no prompt to complete.")
         each = [params] * len(batch) if not isinstance(params, Sequence) else list(params)
@@ -297,10 +297,3 @@ def _scheduler_config(default_budget: int, **settings: Any) -> SchedulerConfig:
         whole = 0 if settings["enable_chunked_prefill"] else settings["max_model_len"]
         settings["max_num_batched_tokens"] = max(default_budget, whole)
     return SchedulerConfig(**settings)
-
-
-def _is_one_prompt(prompts: Any) -> bool:
-    """A text, a list of ids or a chat, as opposed to a list of those."""
-    return isinstance(prompts, str) or (
-        bool(prompts) and all(isinstance(part, (int, Mapping)) for part in prompts)
-    )

@@ -47,11 +47,11 @@ class SharedRunner:
             )
         owner = self._owner
         engine = owner.engine() if owner else None
-        if engine is not None and engine.scheduler.running:
+        if engine is not None and engine.kv.num_used_blocks:
             if owner.number > turn.number:
                 raise RuntimeError(
-                    f"A newer engine is running {len(engine.scheduler.running)} requests on this "
-                    "model; finish or stop them first, or make a new engine."
+                    f"A newer engine of this model has {len(engine.requests)} unfinished "
+                    "requests; finish or stop them first, or make a new engine."
                 )
             owner.retired = True
         elif engine is not None:
