@@ -5,6 +5,7 @@ Each comes with a text alternative and a small table, made from the traces alone
 
 from __future__ import annotations
 
+import base64
 import io
 import zlib
 from collections.abc import Sequence
@@ -38,9 +39,15 @@ class StaticFigure:
     alt: str
     table: str
 
-    def to_html(self) -> str:
-        """Figure and table, for a page or a notebook's output."""
-        return f'<figure style="margin:0">{self.svg}{self.table}</figure>'
+    def to_html(self, *, inline: bool = False) -> str:
+        """Figure and table, for a page or a notebook's output.
+
+        The SVG is an image with its text alternative, which a notebook shows even where it strips
+        markup that it does not trust; inline it follows the page's theme.
+        """
+        data = base64.b64encode(self.svg.encode()).decode()
+        image = f'<img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{data}">'
+        return f'<figure style="margin:0">{self.svg if inline else image}{self.table}</figure>'
 
     def _repr_html_(self) -> str:
         return self.to_html()

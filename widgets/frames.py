@@ -1,13 +1,15 @@
 """Ring model and binary frames: what a live view needs of a run, in messages.
 
 No ipywidgets here. `RingModel` takes a trace's records, keeps the newest steps, and encodes them
-as messages: a dict (JSON) and bytes (the layout of docs/contracts.md, "Frames"). A view applies a
-snapshot, then deltas; each names its first step and first event, so a view sees a gap and asks
-again ({"hello": last_step}). Every step and every event fed reaches the ring exactly once.
+as messages: a dict (JSON) and bytes (widgets.wire). A view applies a snapshot, then deltas; each
+names its first step and first event, so a view sees a gap and asks again: {"hello": last_step,
+"event": next_event, "stream": id, "lane": n}. `next_step` follows the last step in the frame;
+`more`: the ring holds steps after it, so ask again. Every step and every event fed reaches the
+ring exactly once.
 
 The dict of a message:
     {"lane": int, "kind": "snapshot"|"delta"|"heartbeat", "stream": int, "next_step": int,
-     "requests": {idx: [id, letter, preview]}, "events": [[t, idx, event, data]],
+     "more": bool, "requests": {idx: [id, letter, preview]}, "events": [[t, idx, event, data]],
      "first_event": int, "next_event": int, "origin": s|null, "now": s, "done": bool,
      "figures": {...}, "header": {...} (snapshots)}
 Times: seconds since the trace's t0; `origin` is the first arrival.
@@ -17,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -33,20 +34,29 @@ from minillm.core.trace import (
     TraceHeader,
 )
 from widgets.tally import RunningFigures
+from widgets.wire import (
+    DELTA,
+    HEADER,
+    HEARTBEAT,
+    KINDS,
+    MAGIC,
+    RECOMPUTE,
+    ROW,
+    SAMPLED,
+    SNAPSHOT,
+    STEP,
+    U16,
+    VERSION,
+    decode,
+)
 
-MAGIC, VERSION = b"MLF1", 1
-SNAPSHOT, DELTA, HEARTBEAT = 0, 1, 2
-KINDS = ("snapshot", "delta", "heartbeat")
-SAMPLED, RECOMPUTE = 1, 2  # flags of a row: it yielded a token; it repeats work lost to preemption
+__all__ = [
+    "DELTA", "HEARTBEAT", "RECOMPUTE", "SAMPLED", "SNAPSHOT", "RingModel", "decode", "letter",
+]  # fmt: skip
 
-HEADER = struct.Struct("<4sBBHIIII")  # 24 bytes
-STEP = struct.Struct("<ddHHI")  # 24 bytes
-ROW = struct.Struct("<IIHHBBH")  # 16 bytes
-U16 = 0xFFFF
-
-# A Jupyter server drops a kernel's messages above about 1 MB/s over 3 s, and a snapshot is one
-# message: it carries at most this many rows (1.9 MB), the newest.
-SNAPSHOT_ROWS = 120_000
+# A Jupyter server drops a kernel's messages above about 1 MB/s: a frame carries at most so many
+# rows (256 kB) and says that there is more; the view then asks for the next part.
+FRAME_ROWS = 16_000
 ENDED = ("finish", "abort", "refuse")
 
 
@@ -122,6 +132,12 @@ class RingModel:
     def events(self) -> list[RequestEvent]:
         """The events in the ring, oldest first."""
         return [event for _, event in self._events]
+
+    def tokens(self, req: int, last: int) -> list[int]:
+        """The tokens that a request sampled in the ring's steps up to number `last`."""
+        numbered = zip(itertools.count(self.first_step), self.records(), strict=False)
+        rows = (row for number, step in numbered if number <= last for row in step.rows)
+        return [r.token_id for r in rows if r.req_idx == req and r.token_id is not None]
 
     def extend(self, records: Iterable[Record]) -> int:
         """Take the next records of the run, in order; returns how many.
@@ -199,16 +215,10 @@ class RingModel:
 
     # ── messages ────────────────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> tuple[dict, bytes]:
-        """Everything the ring holds (the newest SNAPSHOT_ROWS rows), and the header."""
-        chosen: deque[_Encoded] = deque()
-        n_rows = 0
-        for encoded in reversed(self._steps):
-            n_rows += len(encoded.rows) // ROW.size
-            if n_rows > SNAPSHOT_ROWS and chosen:
-                break
-            chosen.appendleft(encoded)
-        message, data = self._message(SNAPSHOT, list(chosen), [e for _, e in self._events], 0)
+    def snapshot(self, first: int | None = None) -> tuple[dict, bytes]:
+        """Header, all events, and the steps from number `first` on (None: from the oldest)."""
+        start = self.first_step if first is None else first
+        message, data = self._message(SNAPSHOT, start, self.events(), 0)
         message["requests"] = {str(req): entry for req, entry in self.requests.items()}
         message["header"] = asdict(self.header) if self.header else None
         return message, data
@@ -222,7 +232,6 @@ class RingModel:
         first = since_step + 1
         if first < self.first_step or first > self._next_step:
             return self.snapshot()
-        steps = list(itertools.islice(self._steps, first - self.first_step, None))
         start = self._next_event if since_event is None else since_event
         events: deque[RequestEvent] = deque()
         for number, event in reversed(self._events):
@@ -230,21 +239,31 @@ class RingModel:
                 break
             events.appendleft(event)
         if start > self._next_event or len(events) != self._next_event - start:
-            return self.snapshot()
-        return self._message(DELTA, steps, list(events), start)
+            return self.snapshot(first)  # events of requests long gone are missing
+        return self._message(DELTA, first, list(events), start)
 
     def heartbeat(self) -> tuple[dict, bytes]:
         """Still here, and where the run is: no step, no event."""
-        return self._message(HEARTBEAT, [], [], self._next_event)
+        return self._message(HEARTBEAT, self._next_step, [], self._next_event)
+
+    def _part(self, first: int) -> list[_Encoded]:
+        """The steps from number `first` on, as many as one frame carries (at least one)."""
+        part: list[_Encoded] = []
+        n_rows = 0
+        for encoded in itertools.islice(self._steps, first - self.first_step, None):
+            n_rows += len(encoded.rows) // ROW.size
+            if n_rows > FRAME_ROWS and part:
+                break
+            part.append(encoded)
+        return part
 
     def _message(
-        self, kind: int, steps: list[_Encoded], events: list[RequestEvent], first_event: int
+        self, kind: int, first: int, events: list[RequestEvent], first_event: int
     ) -> tuple[dict, bytes]:
+        steps = self._part(first)
         n_rows = sum(len(encoded.rows) for encoded in steps) // ROW.size
-        first = self._next_step - len(steps)
-        head = HEADER.pack(
-            MAGIC, VERSION, kind, 0, self.stream_id, first, len(steps), n_rows
-        )  # fmt: skip
+        end = first + len(steps)
+        head = HEADER.pack(MAGIC, VERSION, kind, 0, self.stream_id, first, len(steps), n_rows)
         data = b"".join(
             [head, *(encoded.head for encoded in steps), *(encoded.rows for encoded in steps)]
         )
@@ -253,7 +272,8 @@ class RingModel:
             "lane": self.lane,
             "kind": KINDS[kind],
             "stream": self.stream_id,
-            "next_step": self._next_step,
+            "next_step": end,
+            "more": end < self._next_step,
             "requests": {str(req): self.requests[req] for req in named if req in self.requests},
             "events": [[event.t, event.req, event.event, event.data] for event in events],
             "first_event": first_event,
@@ -264,32 +284,3 @@ class RingModel:
             "figures": self.figures.as_dict(),
         }
         return message, data
-
-
-class Frame(NamedTuple):
-    """A decoded frame: its header and its steps as (t_start, t_end, waiting, running, kv_used)
-    and rows as (step, req_idx, n_tokens, n_padding, kind, flags)."""
-
-    kind: int
-    stream_id: int
-    first_step: int
-    steps: list[tuple]
-    rows: list[tuple]
-
-
-def decode(data: bytes) -> Frame:
-    """Read a frame. Raises ValueError when it is not one, or is cut short."""
-    if len(data) < HEADER.size:
-        raise ValueError(f"A frame has at least {HEADER.size} bytes, got {len(data)}.")
-    magic, version, kind, _, stream_id, first_step, n_steps, n_rows = HEADER.unpack_from(data)
-    if magic != MAGIC or version != VERSION:
-        raise ValueError(f"Not a frame of version {VERSION}: it starts with {data[:5]!r}.")
-    rows_at = HEADER.size + n_steps * STEP.size
-    expected = rows_at + n_rows * ROW.size
-    if len(data) != expected:
-        raise ValueError(
-            f"A frame of {n_steps} steps and {n_rows} rows has {expected} bytes, got {len(data)}."
-        )
-    steps = list(STEP.iter_unpack(data[HEADER.size : rows_at]))
-    rows = [row[:6] for row in ROW.iter_unpack(data[rows_at:])]
-    return Frame(kind, stream_id, first_step, steps, rows)

@@ -16,7 +16,6 @@ and gets a snapshot.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -103,8 +102,8 @@ class Timeline(anywidget.AnyWidget):
             raise ValueError(f"{len(named)} titles were given for {lanes} lane(s).")
         super().__init__(
             lanes=lanes,
-            titles=_padded(named, lanes),
-            subtitles=_padded(list(subtitles or []), lanes),
+            titles=[*named, "", ""][:lanes],
+            subtitles=[*(subtitles or ()), "", ""][:lanes],
             height=height,
             expected_requests=expected_requests,
         )
@@ -169,10 +168,7 @@ class Timeline(anywidget.AnyWidget):
         self.publish(heartbeat=True)
 
     def publish(self, *, heartbeat: bool = False) -> int:
-        """Send each lane's new steps and events to the views; returns the bytes sent.
-
-        Nothing new: nothing is sent, or a heartbeat if asked.
-        """
+        """Send each lane's new steps and events to the views; returns the bytes sent."""
         return sum(self._publish(state, heartbeat) for state in self._lanes)
 
     def _publish(self, state: _Lane, heartbeat: bool) -> int:
@@ -186,7 +182,7 @@ class Timeline(anywidget.AnyWidget):
                 message, data = ring.heartbeat()
             else:
                 return 0
-            state.sent_step, state.sent_event = ring.next_step - 1, ring.next_event
+            state.sent_step, state.sent_event = message["next_step"] - 1, ring.next_event
             state.fresh = False
             self.send(message, [data])  # inside the lock: messages leave in order
         return len(data)
@@ -225,7 +221,8 @@ class Timeline(anywidget.AnyWidget):
         if self.headline:
             head = replace(head, text=self.headline, subtitle=self.subtitle, notes=list(self.notes))
         figure = static_figure(traces, self.titles, self.subtitles, head)
-        self.frozen = figure.to_html()
+        self.frozen = figure.to_html(inline=True)
+        self._still = figure
         return figure
 
     def traces(self) -> list[Trace]:
@@ -246,7 +243,7 @@ class Timeline(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict, dict] | None:
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is not None and self.frozen:
-            bundle[0]["text/html"] = self.frozen
+            bundle[0]["text/html"] = self._still.to_html()
         return bundle
 
     def stale(self, message: str) -> None:
@@ -262,23 +259,30 @@ class Timeline(anywidget.AnyWidget):
         if lane not in range(self.lanes):
             return
         if "hello" in content:
-            with self._guard:
-                self._lanes[lane].fresh = True
-            self._publish(self._lanes[lane], heartbeat=True)
+            self._welcome(self._lanes[lane], content)
         elif isinstance(content.get("text"), dict):
             self._send_text(content["text"])
+
+    def _welcome(self, state: _Lane, hello: dict) -> None:
+        """Send a view what comes after its last step; what all views were sent stays as it is."""
+        last, event = hello["hello"], hello.get("event")
+        with self._guard:
+            ring = state.ring
+            known = isinstance(last, int) and isinstance(event, int)
+            known = known and hello.get("stream") == ring.stream_id
+            message, data = ring.delta(last, event) if known else ring.snapshot()
+            if state.fresh:
+                state.sent_step, state.sent_event = message["next_step"] - 1, ring.next_event
+                state.fresh = False
+            self.send(message, [data])
 
     def _send_text(self, asked: dict) -> None:
         """Answer what a request had said up to a step: {"kind": "text", text, token}."""
         lane, req, step = (asked.get(name) for name in ("lane", "req", "step"))
-        if self.detokenize is None or lane not in range(self.lanes):
+        if self.detokenize is None or lane not in range(self.lanes) or not isinstance(step, int):
             return
         with self._guard:
-            ring = self._lanes[lane].ring
-            records = zip(itertools.count(ring.first_step), ring.records(), strict=False)
-            rows = (row for at, record in records if at <= step for row in record.rows)
-            tokens = [r.token_id for r in rows if r.req_idx == req and r.token_id is not None]
-        tokens = tokens[-TEXT_TOKENS:]
+            tokens = self._lanes[lane].ring.tokens(req, step)[-TEXT_TOKENS:]
         if not tokens:
             return
         before, whole = self.detokenize(tokens[:-1]), self.detokenize(tokens)
@@ -290,10 +294,6 @@ class Timeline(anywidget.AnyWidget):
         if lane not in range(self.lanes):
             raise ValueError(f"This timeline has lanes 0 to {self.lanes - 1}, got {lane}.")
         return self._lanes[lane]
-
-
-def _padded(names: list[str], count: int) -> list[str]:
-    return names + [""] * (count - len(names))
 
 
 def _replaced(names: list[str], lane: int, name: str) -> list[str]:

@@ -274,6 +274,26 @@ def test_lost_messages_are_asked_for_again(tab):
     assert sum(tokens) == sum(row.token_id is not None for s in whole.steps for row in s.rows)
 
 
+def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
+    trace, records = stress(128, 400)
+    timeline = Timeline()
+    wire = Wire(timeline, tab)
+    timeline.reset(0, trace.header)
+    timeline.feed(0, records)
+    timeline.finish(0)
+    wire._out.clear()  # nobody was there
+    wire.start()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        wire.pump()
+        if tab.evaluate("() => window.view.lanes[0].stepCount") == 400:
+            break
+        tab.wait_for_timeout(50)
+    assert tab.evaluate("() => window.view.lanes[0].stepCount") == 400
+    assert tab.evaluate("() => window.view.stats.messages") >= 4
+    assert wire.errors == []
+
+
 def test_stale_and_frozen(pair):
     pair.timeline.stale("The engine stopped at 14:07:03. Run the cell again.")
     pair.pump()
@@ -329,18 +349,18 @@ def test_stress_256_rows_2000_steps(tab):
     """≥ 6 painted frames a second with 256 rows × 2,000 steps (the goal is 30: 5x slack)."""
     trace, records = stress(256, 2000)
     timeline = Timeline()
+    timeline.reset(0, trace.header)
     wire = Wire(timeline, tab)
     wire.start()
-    for record in records[: 256 + 1900]:
-        trace.add(record)
-    for start in range(0, 256 + 1900, 400):  # in parts, as a run would send them
-        timeline.feed(0, records[start : min(start + 400, 256 + 1900)])
+    started = 256 + 1900
+    for start in range(0, started, 60):  # in parts, as a run would send them
+        timeline.feed(0, records[start : min(start + 60, started)])
         timeline.publish()
         wire.pump()
     wire.painted()
     before = tab.evaluate("() => window.view.stats.frames")
     began = time.monotonic()
-    for record in records[256 + 1900 :]:
+    for record in records[started:]:
         timeline.feed(0, [record])
         timeline.publish()
         wire.pump()

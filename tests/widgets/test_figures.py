@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 
 import pytest
 
@@ -44,7 +46,12 @@ def test_words_and_table_say_what_was_run(pair):
     cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", figure.table)
     assert cells[7:10] == ["Static", "151", "892\u2009ms"]
     assert "n = 14, too few for p99" in cells
-    assert figure._repr_html_().count("<table>") == 1
+    html = figure._repr_html_()
+    assert html.count("<table>") == 1
+    assert html.count("<svg") == 0  # an image: markup would be stripped where it is not trusted
+    shown = re.search(r'<img alt="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)">', html)
+    assert unescape(shown[1]) == figure.alt
+    assert base64.b64decode(shown[2]).decode() == figure.svg
 
 
 def test_padding_is_drawn_as_large_as_it_is(pair):
@@ -73,7 +80,8 @@ def test_preemption_and_its_recompute_are_drawn(pair):
 def test_titles_and_prompts_are_escaped(pair):
     figure = static_figure(pair, ['<img src=x onerror="1">', "b & c"])
     ElementTree.fromstring(figure.svg)
-    assert "<img" not in figure.to_html()
+    assert "<img src=x" not in figure.to_html()
+    assert "<img src=x" not in figure.to_html(inline=True)
     assert "b &amp; c" in figure.svg
 
 

@@ -142,13 +142,39 @@ def test_ring_keeps_the_newest_steps_and_a_late_view_gets_a_snapshot():
     assert decode(model.heartbeat()[1]).first_step == 20
 
 
-def test_snapshot_is_bounded_in_rows(monkeypatch):
-    monkeypatch.setattr(frames, "SNAPSHOT_ROWS", 50)
-    model = RingModel()
+def test_frames_are_bounded_and_a_view_asks_for_the_next_part(monkeypatch):
+    monkeypatch.setattr(frames, "FRAME_ROWS", 50)
+    model, view = RingModel(), View()
     model.extend(step(i, *(Row(r, 1, 1, 0, i, 5) for r in range(8))) for i in range(30))
-    frame = decode(model.snapshot()[1])
-    assert len(frame.rows) == 48
-    assert frame.first_step == 24
+    message, data = model.snapshot()
+    parts = 1
+    while True:
+        assert view.apply(message, data)
+        assert len(decode(data).rows) <= 50
+        if not message["more"]:
+            break
+        message, data = model.delta(view.next_step - 1, view.next_event)
+        parts += 1
+    assert parts == 5
+    assert len(view.rows) == 240
+    monkeypatch.setattr(frames, "FRAME_ROWS", 5)  # less than a step has: one step a frame
+    assert len(decode(model.snapshot()[1]).steps) == 1
+
+
+def test_a_view_that_missed_events_long_gone_still_gets_on():
+    model = RingModel(300)
+    for i in range(1000):
+        model.extend(
+            [
+                RequestEvent(i * 0.01, i, f"r{i}", "arrive", {"prompt_len": 1}),
+                step(i, Row(i, 1, 1, 0, 1, 5)),
+                RequestEvent((i + 1) * 0.01, i, f"r{i}", "finish", {"reason": "stop"}),
+            ]
+        )
+    message, data = model.delta(900, 0)
+    frame = decode(data)
+    assert (frame.kind, frame.first_step, len(frame.steps)) == (SNAPSHOT, 901, 99)
+    assert message["next_event"] == model.next_event
 
 
 def test_steps_out_of_order_are_refused():

@@ -25,8 +25,16 @@ class Sent(Timeline):
         return sent
 
 
-def hello(timeline, lane=0, last=-1):
-    timeline._handle_custom_msg({"hello": last, "lane": lane}, [])
+def hello(timeline, lane=0, view=None):
+    said = {"hello": -1, "lane": lane}
+    if view is not None:
+        said = {
+            "hello": view.next_step - 1,
+            "event": view.next_event,
+            "stream": view.stream,
+            "lane": lane,
+        }
+    timeline._handle_custom_msg(said, [])
 
 
 def apply_all(timeline, view):
@@ -65,6 +73,30 @@ def test_a_second_view_gets_all_and_does_not_disturb_the_first():
         assert second.apply(content, buffers[0])
     assert first.steps == second.steps
     assert len(first.steps) == len(trace.steps)
+
+
+def test_a_view_that_says_hello_gets_what_it_lacks_and_no_more():
+    trace = run("static")
+    growing = Trace(trace.header)
+    timeline, view = Sent(), View()
+    for record in trace.records:
+        growing.add(record)
+        timeline.feed(0, growing)
+        timeline.publish()
+        if len(growing.steps) == 100:
+            break
+    assert apply_all(timeline, view)
+    timeline.feed(0, trace)
+    hello(timeline, view=view)
+    assert timeline.publish() == 0  # the first message of a run goes to all
+    ((content, buffers),) = timeline.take()
+    assert content["kind"] == "snapshot"  # another trace: another stream
+    assert view.apply(content, buffers[0])
+    view.next_step -= 60
+    hello(timeline, view=view)
+    ((content, buffers),) = timeline.take()
+    assert content["kind"] == "delta"
+    assert len(decode(buffers[0]).steps) == 60
 
 
 def test_another_trace_starts_the_lane_anew():
@@ -145,10 +177,10 @@ def test_conclude_and_freeze():
     assert timeline.headline == found.text
     assert timeline.headline.startswith("Continuous batching: 2.2× the tokens per second.")
     figure = timeline.freeze()
-    assert timeline.frozen == figure.to_html()
+    assert timeline.frozen == figure.to_html(inline=True)
     assert "<table>" in timeline.frozen
     assert figure.svg.startswith("<svg")
-    assert timeline._repr_mimebundle_()[0]["text/html"] == timeline.frozen
+    assert timeline._repr_mimebundle_()[0]["text/html"] == figure.to_html()
 
 
 def test_text_of_a_request_on_demand():

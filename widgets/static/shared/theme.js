@@ -1,6 +1,6 @@
 // Colours and type of every widget, and how they follow the page's theme.
-// Page colours come from JupyterLab's --jp-* variables where they exist; the data hues are ours,
-// one meaning each, in a light and a dark set (contrast: marks ≥ 3, text ≥ 4.5).
+// The page's colour comes from JupyterLab's --jp-layout-color0 where there is one, and its lightness
+// chooses between a light and a dark set of ours: one meaning a hue (contrast: marks ≥ 3, text ≥ 4.5).
 
 const LIGHT = {
   dark: false,
@@ -50,7 +50,7 @@ function parseColor(color) {
   return name || null;
 }
 
-/** The palette for an element: JupyterLab's colours where they are set, ours elsewhere. */
+/** The palette for an element: on JupyterLab's page its background, else by what the system prefers. */
 export function readTheme(el) {
   const style = getComputedStyle(el);
   const jp = (name) => style.getPropertyValue(name).trim();
@@ -61,12 +61,7 @@ export function readTheme(el) {
     return dark ? DARK : LIGHT;
   }
   const base = page < 0.4 ? DARK : LIGHT;
-  const own = { bg: "--jp-layout-color0", line: "--jp-border-color1", grid: "--jp-border-color2" };
-  const theme = { ...base };
-  for (const [key, name] of Object.entries(own)) {
-    if (parseColor(jp(name))) theme[key] = jp(name);
-  }
-  return theme;
+  return { ...base, bg: jp("--jp-layout-color0") };
 }
 
 /** Call `changed` when the page's theme may have changed; returns a function that stops it. */

@@ -56,7 +56,7 @@ function paintTitle(ctx, s, panel, lane) {
   const beside = narrow && lane.stepCount
     ? [`${number3(figures.tok_s)} tok/s`, `${percent(figures.row_padding_fraction)} of rows padding`,
       lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)].join(" · ")
-    : s.subtitles[panel.lane] || "";
+    : s.subtitles[panel.lane] || (lane.stepCount ? "" : "has not run yet");
   ctx.font = font(11.5);
   const x = title ? width + 18 : 0;
   const shown = fitted(ctx, beside, geometry.x1 - x);
@@ -95,6 +95,7 @@ function isChosen(s, lane, row, idx) {
 
 function paintStripScale(ctx, s, panel, lane) {
   const { theme, geometry } = s;
+  if (!lane.stepCount) return;
   const limit = stripLimit(lane);
   const x = geometry.x0 - 10;
   text(ctx, String(limit), x, panel.stripTop + 3, { size: 10, color: theme.ink3, align: "right" });

@@ -26,7 +26,8 @@ export class TimelineView {
     this.painted = null; // what the data layer holds: {key, until: [per lane]}
     this.texts = new Map(); // "lane:req:step" → {text, token}
     this.heard = performance.now();
-    this.hellos = [];
+    this.hellos = []; // per lane: when we said hello last, and the timer of the next one
+    this.retries = [];
     this.stats = { frames: 0, full: 0, messages: 0, gaps: 0 };
     this.cleanup = [];
     this.retheme();
@@ -52,15 +53,17 @@ export class TimelineView {
     for (const name of ["height", "expected_requests"]) on(`change:${name}`, () => this.repaint());
   }
 
+  /** Ask for what comes after the last step; at most every 300 ms, so that parts come at a pace. */
   hello(lane) {
-    const now = performance.now();
-    if (now - (this.hellos[lane] ?? -1e9) < 300) {
-      clearTimeout(this.retry);
-      this.retry = setTimeout(() => this.hello(lane), 320);
+    const wait = (this.hellos[lane] ?? -Infinity) + 300 - performance.now();
+    if (wait > 0) {
+      clearTimeout(this.retries[lane]);
+      this.retries[lane] = setTimeout(() => this.hello(lane), wait);
       return;
     }
-    this.hellos[lane] = now;
-    this.model.send({ hello: this.lanes[lane].nextStep - 1, lane });
+    this.hellos[lane] = performance.now();
+    const { nextStep, nextEvent, stream } = this.lanes[lane];
+    this.model.send({ hello: nextStep - 1, event: nextEvent, stream, lane });
   }
 
   receive(message, buffers) {
@@ -74,10 +77,9 @@ export class TimelineView {
     if (!lane || !buffers?.length) return;
     this.stats.messages += 1;
     const outcome = lane.apply(message, buffers[0]);
-    if (outcome === "gap") {
-      this.stats.gaps += 1;
-      this.hello(message.lane);
-    }
+    if (outcome === "gap") this.stats.gaps += 1;
+    const more = message.more && lane.nextStep === message.next_step;
+    if (outcome === "gap" || more) this.hello(message.lane);
     if (message.header) this.refreshTexts();
     this.request();
   }
@@ -95,7 +97,7 @@ export class TimelineView {
       sizes.disconnect();
       stopTheme();
       clearInterval(ticker);
-      clearTimeout(this.retry);
+      this.retries.forEach(clearTimeout);
       window.removeEventListener("resize", this.onRatio);
       cancelAnimationFrame(this.frame);
     });
