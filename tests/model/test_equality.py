@@ -28,7 +28,7 @@ from tests.model.tiny_models import VOCAB, Reference
 FAMILIES = ("llama", "llama3-rope", "qwen2", "qwen3")
 LENGTHS = (3, 9, 23, 1, 12)
 PROMPTS = random_prompts(LENGTHS, VOCAB)
-PROMPTS += [PROMPTS[2][:17] + [5, 7], PROMPTS[2][:8] + [11] * 9]  # shared heads: prefix hits
+PROMPTS += [[*PROMPTS[2][:17], 5, 7], PROMPTS[2][:8] + [11] * 9]  # shared heads: prefix hits
 OUTPUTS = [4 + 2 * i for i in range(len(PROMPTS))]
 PARAMS = [SamplingParams(max_tokens=n, ignore_eos=True) for n in OUTPUTS]
 TINY_POOL = 40  # tokens: holds one request with room to spare, and not three
@@ -44,7 +44,7 @@ def expected(tiny):
             _, reference = tiny(family)
             pairs = zip(PROMPTS, OUTPUTS, strict=True)
             outputs = [reference.greedy(prompt, count) for prompt, count in pairs]
-            assert len(set(sum(outputs, []))) > 30  # the model says more than one word
+            assert len(set().union(*outputs)) > 30  # the model says more than one word
             known[family] = {str(i): output for i, output in enumerate(outputs)}
         return known[family]
 
@@ -82,7 +82,7 @@ def test_continuous_with_preemption(tiny, expected, family, block_size, prefix_c
 @pytest.mark.parametrize("policy", ["static", "dynamic"])
 @pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_padded_batches(tiny, expected, family, policy, block_size):
-    """Left or right padding, masks that shrink, shared positions: all would show here (C02, C03)."""
+    """Masks that shrink, positions that are shared: each would show here (C02, C03)."""
     folder, _ = tiny(family)
     runner = make_runner(folder, num_blocks=400 // block_size, block_size=block_size)
     engine = make_engine(runner, policy)
@@ -208,10 +208,10 @@ def test_repetition_penalty_is_that_of_transformers(tiny):
 
 
 def test_seeded_sampling_survives_preemption(tiny):
-    """Two of three requests preempted at least twice, greedy and seeded: the same ids (C15, C32)."""
+    """Requests preempted at least twice, greedy and seeded, keep their ids (C15, C32)."""
     folder, _ = tiny("llama")
-    prompts = random_prompts([6, 7, 5], VOCAB, seed=3)
-    params = [
+    prompts = random_prompts([6, 7, 5, 3, 8, 4], VOCAB, seed=3)
+    params = 2 * [
         SamplingParams(max_tokens=30, ignore_eos=True, temperature=0.8, seed=42, top_p=0.9),
         SamplingParams(max_tokens=30, ignore_eos=True),
         SamplingParams(max_tokens=30, ignore_eos=True, temperature=1.0, seed=7, top_k=20),
@@ -226,12 +226,11 @@ def test_seeded_sampling_survives_preemption(tiny):
 def test_same_tokens_in_the_real_model(default_model_path):
     """The default model in float32: prompts together, chunked, against each alone in HF."""
     reference = Reference(default_model_path, torch.float32)
-    prompts = random_prompts([5, 40, 17], 40_000, seed=1)
-    expected = {str(i): reference.greedy(prompt, 12) for i, prompt in enumerate(prompts)}
-    for i, prompt in enumerate(prompts):  # no near tie: float32 decides each of these tokens
-        logits = reference.logits(prompt + expected[str(i)])[len(prompt) - 1 :]
-        best = logits.topk(2).values
-        assert (best[:, 0] - best[:, 1]).min() > 1e-4
+    prompts = random_prompts([5, 30, 17], 40_000, seed=1)
+    expected = {}
+    for i, prompt in enumerate(prompts):
+        expected[str(i)], gap = reference.greedy_with_gap(prompt, 12)
+        assert gap > 1e-4  # no near tie: float32 decides each of these tokens
     runner = make_runner(
         default_model_path, dtype="float32", block_size=16, num_blocks=32, max_model_len=256
     )
@@ -241,7 +240,7 @@ def test_same_tokens_in_the_real_model(default_model_path):
 
 
 def test_bfloat16_logits_hardly_depend_on_the_batch(default_model_path):
-    """bf16 promises no equal tokens; logits alone and in a batch agree to 2 % of their range."""
+    """bf16 promises no equal tokens; logits alone and in a batch differ by 2 % at most (C01)."""
     prompts = random_prompts([9, 30, 21], 40_000, seed=2)
     one = SamplingParams(max_tokens=1)
 
@@ -256,4 +255,4 @@ def test_bfloat16_logits_hardly_depend_on_the_batch(default_model_path):
     for prompt, row in zip(prompts, together, strict=True):
         (alone,) = logits([prompt])
         assert torch.isfinite(row).all()
-        assert (row - alone).abs().max() <= 0.02 * alone.abs().max()
+        assert (row - alone).norm() <= 0.02 * alone.norm()

@@ -77,9 +77,19 @@ class Reference:
     @torch.inference_mode()
     def greedy(self, prompt: list[int], max_tokens: int, **options) -> list[int]:
         """Greedy output ids of one prompt run alone, EOS not stopping it."""
-        out = self.model.generate(
+        return self._generate(prompt, max_tokens, **options)[0, len(prompt) :].tolist()
+
+    @torch.inference_mode()
+    def greedy_with_gap(self, prompt: list[int], max_tokens: int) -> tuple[list[int], float]:
+        """The same, and the least gap between the best two logits on the way."""
+        out = self._generate(prompt, max_tokens, output_logits=True, return_dict_in_generate=True)
+        best = torch.cat(out.logits).topk(2).values
+        gap = (best[:, 0] - best[:, 1]).min().item()
+        return out.sequences[0, len(prompt) :].tolist(), gap
+
+    def _generate(self, prompt: list[int], max_tokens: int, **options):
+        return self.model.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
             do_sample=False, max_new_tokens=max_tokens, min_new_tokens=max_tokens,
             eos_token_id=None, pad_token_id=0, **options,
         )  # fmt: skip
-        return out[0, len(prompt) :].tolist()

@@ -67,19 +67,21 @@ def split_by_length(rows: list[RowLayout], group_cost: int) -> list[int]:
     """Sizes of the groups in which to compute rows, which are in order of (query, key) length.
 
     Rows of a group have one query length. The split is the cheapest, where a group costs
-    rows · longest keys + group_cost: dynamic programming over the end of the last group,
-    cut short where padding alone costs more than a group.
+    rows · longest keys + group_cost: dynamic programming over the end of the last group.
+    Where n rows hold more padding than group_cost · (1 + ½ + … + 1/n), some split pays, so no
+    group reaches further back than that.
     """
     best = [0.0]  # best[i]: cheapest cost of the first i rows
     last = [0]  # last[i]: size of the last group in it
     for end in range(1, len(rows) + 1):
         longest, queries = rows[end - 1].seq_len, rows[end - 1].query_len
-        cheapest, size, padding = float("inf"), 1, 0
+        cheapest, size, padding, limit = float("inf"), 1, 0, 0.0
         for begin in range(end - 1, -1, -1):
             if rows[begin].query_len != queries:
                 break
             padding += longest - rows[begin].seq_len
-            if padding > 2 * group_cost and begin < end - 1:
+            limit += group_cost / (end - begin)
+            if padding > limit:
                 break
             cost = best[begin] + (end - begin) * longest + group_cost
             if cost < cheapest:
