@@ -59,7 +59,7 @@ def test_a_broken_row_is_named_by_its_line(line, said):
 
 def test_blank_lines_count_as_lines_and_not_as_rows():
     assert len(parse_trace([*LINES, "", "  "])) == 3
-    with pytest.raises(ValueError, match="Line 6 of mine.csv: "):
+    with pytest.raises(ValueError, match=r"Line 6 of mine\.csv: "):
         parse_trace([*LINES, "", "1,1"], "mine.csv")
 
 
