@@ -37,25 +37,31 @@ class ComparisonResult(RunReport):
     @property
     def speedup(self) -> float | None:
         """Output tokens per second of B ÷ those of A; None when one of them has none."""
+        if len(self.traces) < 2:
+            return None
         a, b = (summary.output_tok_s for summary in self.summaries)
         return b / a if a and b else None
 
     def waited_steps(self, request_id: str, lane: int) -> int | None:
         """Steps that ran, in whole or in part, from its arrival to its first one; None: never."""
-        trace = self.traces[lane]
         request = self._metrics(request_id, lane)
-        for position, step in enumerate(trace.steps):
+        steps = self.traces[lane].steps if request else []
+        for position, step in enumerate(steps):
             if any(row.req_idx == request.index for row in step.rows):
-                return sum(before.t_end > request.arrival for before in trace.steps[:position])
+                return sum(before.t_end > request.arrival for before in steps[:position])
         return None
 
     def ttft(self, request_id: str, lane: int) -> float | None:
         """Seconds from arrival to the first token; None when it got none."""
-        return self._metrics(request_id, lane).ttft
+        request = self._metrics(request_id, lane)
+        return request.ttft if request else None
 
-    def _metrics(self, request_id: str, lane: int) -> RequestMetrics:
+    def _metrics(self, request_id: str, lane: int) -> RequestMetrics | None:
+        """None where the run was stopped before that request, or that lane, began."""
+        if lane not in self.traces:
+            return None
         by_id = {each.request_id: each for each in request_metrics(self.traces[lane]).values()}
-        return by_id[request_id]
+        return by_id.get(request_id)
 
 
 class Comparison:
