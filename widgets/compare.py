@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from minillm.core import Arrival, LLMEngine, SamplingParams, Scheduler, drive, request_metrics
+from minillm.core import Arrival, LLMEngine, SamplingParams, drive, request_metrics
 from minillm.core.metrics import RequestMetrics
 from widgets.headline import policy_title
+from widgets.legs import Leg, Policy, name_of
 from widgets.live import Control
 from widgets.report import RunReport
-from widgets.session import EngineSession, Leg
+from widgets.session import EngineSession
 
 if TYPE_CHECKING:
     from minillm.llm import LLM
-
-Policy = str | type[Scheduler]
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,8 +158,3 @@ class Comparison:
             for _ in drive(engine, arrivals, time.sleep):
                 pass
         return self.llm.new_engine(policy, **self.settings)
-
-
-def name_of(policy: Policy) -> str:
-    """A policy's name: itself, or the name of the student's class."""
-    return policy if isinstance(policy, str) else policy.__name__

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
+from widgets.legs import name_of
+
 if TYPE_CHECKING:
     from widgets.compare import Comparison
     from widgets.report import RunReport
@@ -41,8 +43,6 @@ class RunButtons:
 
 def policy_chooser(label: str, comparison: Comparison, lane: str) -> ipywidgets.Dropdown:
     """A labelled list of policies for lane "a" or "b"."""
-    from widgets.compare import name_of
-
     chooser = ipywidgets.Dropdown(
         options=[(name_of(policy), policy) for policy in comparison.policies],
         value=getattr(comparison, lane),

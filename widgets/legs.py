@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from minillm.core import Arrival, LLMEngine, Trace
+from minillm.core import Arrival, LLMEngine, Scheduler, Trace
 
 if TYPE_CHECKING:
     from widgets.session import EngineSession
 
 EXIT_LIMIT_S = 1.0
+
+Policy = str | type[Scheduler]  # a name, or a student's class
 
 _sessions: weakref.WeakSet[EngineSession] = weakref.WeakSet()
 
@@ -43,6 +45,11 @@ class Leg:
             config=asdict(scheduler.config),
         )
         self.trace = self.engine.trace = Trace(header)
+
+
+def name_of(policy: Policy) -> str:
+    """A policy's name: itself, or the name of the student's class."""
+    return policy if isinstance(policy, str) else policy.__name__
 
 
 def policy_name(engine: LLMEngine) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from minillm import LLM
 from minillm.core import Arrival, SamplingParams, Scheduler
-from widgets.compare import Comparison, name_of
+from widgets.compare import Comparison
+from widgets.legs import name_of
 from widgets.report import COLUMNS
 from widgets.timeline import Timeline
 
