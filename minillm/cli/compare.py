@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from minillm.bench.compare import (
     compare_policies,
     find_differences,
 )
-from minillm.bench.text_timeline import LEGEND, timelines
+from minillm.bench.text_timeline import EMPTY, LEGEND, PADDING, timelines
 from minillm.bench.workload import mixed_workload
 from minillm.cli import options
 from minillm.cli.output import Output, check_writable
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     sentence = headline(figures, info, args.requests)
     output.say(sentence + "\n")
     for line in timelines([run.trace for run in runs], output.width):
-        output.say(line)
+        output.say(paint(line) if output.colour else line)
     output.say(LEGEND + "\n")
     print_table(output, figures, runs[0].summary.few_for_p99)
     output.say(verdict(real, len(ties), args.requests))
@@ -213,6 +214,18 @@ def headline(figures: dict[str, dict], info: RunnerInfo, num_requests: int) -> s
         f"as fast as {worst} batching: {speeds[best]:.0f} against {speeds[worst]:.0f} output "
         f"tokens/s ({source})."
     )
+
+
+def paint(line: str) -> str:
+    """A timeline's line with its cells in colour: what the widget's palette means, in ANSI."""
+    name, bar, cells = line.partition("│")
+
+    def colour(cell: re.Match) -> str:
+        text = cell[0]
+        code = {PADDING: "31", EMPTY: "2"}.get(text[0]) or ("33" if text.islower() else "34;1")
+        return f"\033[{code}m{text}\033[0m"
+
+    return name + bar + re.sub(f"[a-z]+|[A-Z]+|{PADDING}+|{EMPTY}+", colour, cells)
 
 
 def print_table(output: Output, figures: dict[str, dict], few_for_p99: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,11 @@ class Output:
             print(text, flush=True)
         else:
             Path(self.json_target).write_text(text + "\n", encoding="utf-8")
+
+    @property
+    def colour(self) -> bool:
+        """Whether text may be coloured: on a terminal, unless NO_COLOR is set (no-color.org)."""
+        return self.text.isatty() and not os.environ.get("NO_COLOR")
 
     @property
     def width(self) -> int:
