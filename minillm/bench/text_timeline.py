@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from minillm.core.trace import DEAD, PREFILL, StepRecord, Trace
@@ -55,7 +55,7 @@ def timeline(trace: Trace, width: int = 80, seconds: float | None = None) -> lis
     for column in range(width):
         begin, end = (start + span * (column + i) / width for i in (0, 1))
         first = max(bisect_right(starts, begin) - 1, 0)
-        shown = [s for s in steps[first : bisect_right(starts, end)] if s.t_end > begin]
+        shown = [s for s in steps[first : bisect_left(starts, end)] if s.t_end > begin]
         if end <= steps[-1].t_end or shown:
             for line in lines:
                 line[column] = EMPTY
@@ -84,7 +84,7 @@ def timelines(traces: Sequence[Trace], width: int = 80) -> list[str]:
     lines = []
     for trace in traces:
         name = trace.header.policy
-        for line in timeline(trace, max(width - margin - 1, 10), seconds):
+        for line in timeline(trace, max(width - margin - 1, 8), seconds):
             lines.append(f"{name:<{margin}}│{line}".rstrip())
             name = ""
         lines.append("")

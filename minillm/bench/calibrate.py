@@ -1,0 +1,196 @@
+"""Fits the simulator to this machine: times a few matrix products and engine steps, predicts steps.
+
+Seconds, not minutes. The products are the model's own sizes, on weights too many for the CPU's
+caches; the steps are real ones of a loaded LLM. Half of the steps is held out and only predicted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from minillm.core import Arrival, SamplingParams, drive
+from minillm.core.trace import StepRecord
+from minillm.llm import LLM
+from minillm.sim import GPUCostModel, ModelSpec, get_dtype
+from minillm.sim.calibrate import GemmSample, StepSample, fit_device, fit_steps
+from minillm.sim.pipeline import Load
+
+ROWS = (1, 4, 16, 64, 256)  # m of the products
+BATCHES = (1, 2, 4, 8)
+PROMPTS = (16, 96, 384)  # tokens
+OUTPUTS = 8  # tokens after each prompt; the median step counts
+COLD_BYTES = 192e6  # weights that a product cycles through
+SECONDS_EACH = 0.05  # of repeating one product
+
+
+def calibrate(llm: LLM) -> dict[str, Any]:
+    """Measure, fit, predict: the object of `minillm simulate calibrate`.
+
+    constants, gemms and steps (each {…, measured_ms, predicted_ms, error}, steps held_out besides),
+    error: {gemm, fit, held_out}, means of |predicted/measured − 1| in percent. Raises ValueError
+    for a simulated LLM: there is nothing to measure.
+    """
+    if llm.info.provenance != "measured":
+        raise ValueError("Calibration measures a real model; this LLM is simulated.")
+    started = time.perf_counter()
+    model, dtype = model_spec(llm), get_dtype(llm.info.dtype)
+    gemms = measure_products(llm, model, dtype.weight_bytes)
+    device = fit_device(llm.info.device, 0.0, gemms)
+    samples = measure_steps(llm)
+    fit = fit_steps(device, model, dtype, samples)
+    products = [_product(sample, device) for sample in gemms]
+    return {
+        "provenance": "measured on this machine, and fitted to it",
+        "device": llm.info.device,
+        "model": llm.info.model,
+        "dtype": llm.info.dtype,
+        "constants": asdict(fit.cost.gpu) | asdict(fit.cost.preset),
+        "gemms": products,
+        "steps": [_step(i, sample, fit.cost) for i, sample in enumerate(samples)],
+        "error": {
+            "gemm": round(sum(abs(p["error"]) for p in products) / len(products), 1),
+            "fit": round(100 * fit.fit_error, 1),
+            "held_out": round(100 * fit.held_out_error, 1),
+        },
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def model_spec(llm: LLM) -> ModelSpec:
+    """The sizes of the model that is loaded, as the simulator names them."""
+    c = llm.runner.model_config
+    return ModelSpec(
+        c.name, c.num_layers, c.hidden_size, c.intermediate_size, c.num_heads, c.num_kv_heads,
+        c.head_dim, c.vocab_size, c.tie_word_embeddings,
+    )  # fmt: skip
+
+
+# ── measuring ───────────────────────────────────────────────────────────────────────────────
+
+
+def measure_products(llm: LLM, model: ModelSpec, weight_bytes: float) -> list[GemmSample]:
+    """Times of the model's own products in its dtype, on its device, for several batch sizes."""
+    heads = model.num_heads * model.head_dim
+    kv = model.num_kv_heads * model.head_dim
+    shapes = [(heads + 2 * kv, model.hidden), (2 * model.ff, model.hidden),
+              (model.hidden, model.ff)]  # fmt: skip
+    samples = []
+    for n, k in shapes:
+        for m in ROWS:
+            seconds = _time_product(m, n, k, llm.runner.device, llm.runner.dtype)
+            samples.append(GemmSample(m, n, k, weight_bytes, seconds))
+    return samples
+
+
+def _time_product(m: int, n: int, k: int, device: Any, dtype: Any) -> float:
+    """The median time of [m, k] · [k, n] with weights that are not in a cache."""
+    import torch
+
+    copies = int(min(max(COLD_BYTES / (n * k * dtype.itemsize), 1), 64))
+    with torch.inference_mode():
+        weights = [torch.randn(n, k, device=device).to(dtype) for _ in range(copies)]
+        x = torch.randn(m, k, device=device).to(dtype)
+        times: list[float] = []
+        until = time.perf_counter() + SECONDS_EACH
+        while len(times) < 5 or time.perf_counter() < until:
+            weight = weights[len(times) % copies]
+            start = time.perf_counter()
+            torch.nn.functional.linear(x, weight)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            times.append(time.perf_counter() - start)
+    return median(times[1:])
+
+
+def measure_steps(llm: LLM) -> list[StepSample]:
+    """Prefill and decode steps of the loaded model, at several batch and prompt sizes."""
+    longest = llm.config.max_len - OUTPUTS
+    prompts = sorted({min(size, longest) for size in PROMPTS})
+    _run(llm, 2, prompts[0])  # warm-up
+    samples = []
+    for batch in BATCHES:
+        for prompt in prompts:
+            prefill, decode = _run(llm, batch, prompt)
+            samples += [StepSample(load_of_step(step), _seconds(step)) for step in prefill[:1]]
+            if decode:
+                middle = sorted(decode, key=_seconds)[len(decode) // 2]
+                samples.append(StepSample(load_of_step(middle), _seconds(middle)))
+    return samples
+
+
+def _run(llm: LLM, batch: int, prompt: int) -> tuple[list[StepRecord], list[StepRecord]]:
+    """(prefill steps, decode steps of the whole batch) of that many prompts at once."""
+    budget = max(llm.config.scheduler.max_num_batched_tokens, batch)
+    engine = llm.new_engine(
+        "continuous", max_num_seqs=batch, max_num_batched_tokens=budget,
+        enable_prefix_caching=False,
+    )  # fmt: skip
+    vocab = llm.runner.model_config.vocab_size
+    params = SamplingParams(max_tokens=OUTPUTS, ignore_eos=True)
+    arrivals = [
+        Arrival(f"calibrate-{i}", tuple(3 + (7 * i + 13 * j) % (vocab - 3) for j in range(prompt)),
+                params)
+        for i in range(batch)
+    ]  # fmt: skip
+    for _ in drive(engine, arrivals, time.sleep):
+        pass
+    prefill, decode = [], []
+    for step in engine.trace.steps:
+        load = load_of_step(step)
+        if load.chunks and not load.num_decode:
+            prefill.append(step)
+        elif load.num_decode == batch:
+            decode.append(step)
+    return prefill, decode
+
+
+def load_of_step(step: StepRecord) -> Load:
+    """What a recorded step computed."""
+    singles = context = sampled = 0
+    chunks: list[tuple[int, int]] = []
+    for row in step.rows:
+        count = row.num_tokens + row.num_padding
+        sampled += row.token_id is not None
+        if count == 1:
+            singles += 1
+            context += row.start + 1
+        else:
+            chunks.append((row.start, count))
+    return Load(singles, context, chunks, sampled)
+
+
+def _seconds(step: StepRecord) -> float:
+    return step.t_end - step.t_start
+
+
+# ── reporting ───────────────────────────────────────────────────────────────────────────────
+
+
+def _product(sample: GemmSample, device: Any) -> dict[str, Any]:
+    m, n, k, weight_bytes, seconds = sample
+    return {"m": m, "n": n, "k": k} | _compared(seconds, device.gemm_s(m, n, k, weight_bytes))
+
+
+def _step(index: int, sample: StepSample, cost: GPUCostModel) -> dict[str, Any]:
+    load = sample.load
+    chunk_tokens: Sequence[int] = [count for _, count in load.chunks]
+    return {
+        "kind": "prefill" if load.chunks else "decode",
+        "sequences": load.num_decode + len(load.chunks),
+        "tokens": load.num_tokens,
+        "context": load.context or sum(chunk_tokens),
+        "held_out": index % 2 == 1,
+    } | _compared(sample.seconds, cost.seconds(load))
+
+
+def _compared(measured: float, predicted: float) -> dict[str, float]:
+    """Milliseconds, and the error in percent."""
+    return {
+        "measured_ms": round(1e3 * measured, 4),
+        "predicted_ms": round(1e3 * predicted, 4),
+        "error": round(100 * (predicted / measured - 1), 1),
+    }
