@@ -1,22 +1,24 @@
 """A timeline as a list of shapes in pixels: what the SVG writer and matplotlib both draw.
 
-The same picture as the live view's (its rules stand in docs and mock-ups): prefill full height,
-decode three quarters, padding hatched, ✕ and a hollow tube for a preemption, a tick at the end.
+The live view's picture: prefill full height, decode three quarters, padding hatched, ✕ and a
+hollow tube for a preemption, a tick at the end.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minillm.core.trace import DEAD, DECODE, PREFILL, Trace
+from minillm.core.trace import DEAD, DECODE, PREFILL, Row, Trace
 from widgets.frames import letter
 from widgets.headline import Headline, LaneFigures, number3, percent, seconds
-from widgets.shapes import Drawing, Line, Rect, Shape, Text, tick_step
+from widgets.shapes import Drawing, Line, Rect, Shape, Text, axis, legend
 
 GLYPHS = {"measured": "●", "simulated": "◐", "published": "◇"}
 LEFT, MARGIN, STRIP = 34.0, 150.0, 26.0
+MOST_ROWS = 256  # of more requests, the newest
 GAP_FROM = 3.6  # px a step: below, decode cells are one solid run
 
 
@@ -34,7 +36,7 @@ class _Lane:
         return self.top + len(self.rows) * self.pitch
 
     def y(self, req: int) -> float:
-        return self.top + (self.rows.index(req) + 0.5) * self.pitch
+        return self.top + (bisect_left(self.rows, req) + 0.5) * self.pitch
 
 
 def draw(
@@ -46,8 +48,8 @@ def draw(
     """The timeline of one or two runs with its headline, on one time axis."""
     shapes: list[Shape] = []
     y = _heading(shapes, traces, head, width)
-    rows = sorted({req for trace in traces for req in trace.request_ids()})
-    pitch = 15.5 if len(rows) <= 40 else max(2.0, min(6.0, 520 / len(rows)))
+    rows = sorted({req for trace in traces for req in trace.request_ids()})[-MOST_ROWS:]
+    pitch = 15.5 if len(rows) <= 40 else min(6.0, 520 / len(rows))
     origins = [_origin(trace) for trace in traces]
     end = max((t.steps[-1].t_end - o for t, o in zip(traces, origins, strict=True) if t.steps),
               default=1.0)  # fmt: skip
@@ -59,8 +61,8 @@ def draw(
         _lane(shapes, lane, head.figures[index], subtitle, scale, (x0, x1), head, index)
         y = lane.bottom + 9 + STRIP + 30
     axis_y = y - 30 + 10
-    _axis(shapes, end * 1.06, scale, axis_y, (x0, x1))
-    _legend(shapes, axis_y + 58)
+    shapes += axis(end * 1.06, scale, axis_y, (x0, x1))
+    shapes += legend(axis_y + 58)
     return Drawing(width, axis_y + 72, shapes)
 
 
@@ -114,7 +116,7 @@ def _lane(
     _figures(shapes, lane, figures, x1 + 16)
     if lane.pitch >= 9:
         for note in head.notes:
-            if note["lane"] == index:
+            if note["lane"] == index and note["req"] in lane.rows:
                 _note(shapes, lane, note, scale, span)
 
 
@@ -143,6 +145,7 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
     """Queue, prefill, decode, padding, preemption and end of every request."""
     full = lane.pitch - 4 if lane.pitch >= 10 else max(1.2, lane.pitch * 0.84)
     cell = full * 0.75
+    shown = set(lane.rows)
     begun: dict[int, float] = {}
     runs: dict[int, list[float]] = {}  # decode or dead runs still open: [kind, x0, x1, step]
 
@@ -165,6 +168,8 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
         while preempted and preempted[0][0] <= step.t_start + 1e-9:
             again.add(preempted.popleft()[1])
         for row in step.rows:
+            if row.req_idx not in shown:
+                continue
             req, y = row.req_idx, lane.y(row.req_idx)
             begun.setdefault(req, step.t_start)
             run = runs.get(req)
@@ -172,15 +177,7 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
             if run and (run[0] != row.kind or run[3] != step.step - 1 or gaps):
                 close(req)
             if row.kind == PREFILL:
-                share = row.n_tokens / ((row.n_tokens + row.n_padding) or 1)
-                real = max(1.0, (right - left) * share)
-                if right - left > real:
-                    shapes.append(
-                        Rect(left + real, y - cell / 2, right - left - real, cell, "hatch")
-                    )
-                shapes.append(Rect(left, y - full / 2, real, full, "prefill", "edge"))
-                if req in again:
-                    shapes.append(Rect(left, y + full * 0.3, real, full * 0.2, "pre"))
+                shapes += _prefill(row, y, left, right, full, req in again)
             elif req in runs:
                 runs[req][2:] = [right, step.step]
             else:
@@ -192,10 +189,24 @@ def _rows(shapes: list[Shape], lane: _Lane, scale: float, x0: float) -> None:
     _events(shapes, lane, begun, x, full)
 
 
+def _prefill(
+    row: Row, y: float, left: float, right: float, full: float, again: bool
+) -> Iterator[Shape]:
+    """A chunk: its real share solid, prompt padding hatched, a purple foot if it is done again."""
+    share = row.n_tokens / ((row.n_tokens + row.n_padding) or 1)
+    real = max(1.0, (right - left) * share)
+    if right - left > real:
+        yield Rect(left + real, y - full * 0.375, right - left - real, full * 0.75, "hatch")
+    yield Rect(left, y - full / 2, real, full, "prefill", "edge")
+    if again:
+        yield Rect(left, y + full * 0.3, real, full * 0.2, "pre")
+
+
 def _events(shapes: list[Shape], lane: _Lane, begun: dict[int, float], x, full: float) -> None:
+    shown = set(lane.rows)
     last = lane.trace.steps[-1].t_end if lane.trace.steps else lane.origin
     for event in lane.trace.events:
-        if event.req not in lane.rows:
+        if event.req not in shown:
             continue
         y, at = lane.y(event.req), x(event.t)
         if event.event == "arrive" and lane.pitch >= 3:
@@ -223,7 +234,7 @@ def _strip(shapes: list[Shape], lane: _Lane, scale: float, span: tuple[float, fl
 
     def close() -> None:
         left, right, useful, padded = open_
-        shapes.append(Rect(left, base - useful * unit, right - left, useful * unit, "decode"))
+        shapes.append(Rect(left, base - useful * unit, right - left + 0.3, useful * unit, "decode"))
         if padded > 0:
             top = base - (useful + padded) * unit
             shapes.append(Rect(left, top, right - left, padded * unit, "hatch"))
@@ -262,35 +273,3 @@ def _figures(shapes: list[Shape], lane: _Lane, figures: LaneFigures, x: float) -
     shapes.append(Text(x + len(share) * 9.4 + 6, y, "of rows padding"))
     useful = "n/a" if figures.useful_rows is None else f"{figures.useful_rows:.1f}"
     shapes.append(Text(x, y + 17, f"{useful} of {lane.slots} rows useful", "ink3"))
-
-
-def _axis(
-    shapes: list[Shape], end: float, scale: float, y: float, span: tuple[float, float]
-) -> None:
-    shapes.append(Line(span[0], y + 0.5, span[1], y + 0.5, "line"))
-    step, decimals = tick_step(end, (span[1] - span[0]) / 84)
-    for number in range(int(end / step + 1e-9) + 1):
-        x = span[0] + number * step * scale
-        shapes.append(Line(x, y, x, y + 4, "line"))
-        label = f"{number * step:.{decimals}f}" if number else "0"
-        shapes.append(Text(x, y + 18, label, "ink3", 11, False, "middle"))
-    caption = "seconds since the first request"
-    shapes.append(Text(span[1], y + 34, caption, "ink3", 11, False, "end"))
-
-
-def _legend(shapes: list[Shape], y: float) -> None:
-    x = 0.0
-    for fill, label in (
-        ("queue", "queued"), ("prefill", "prefill chunk"), ("decode", "decode, one token a step"),
-        ("hatch", "padding: computed, thrown away"), ("pre", "preempted"), ("ink", "finished"),
-    ):  # fmt: skip
-        if fill == "queue":
-            shapes.append(Line(x, y - 4, x + 26, y - 4, "queue", 1.0, True))
-        elif fill == "pre":
-            shapes.append(Rect(x, y - 7, 26, 6, "bg", "pre"))
-        elif fill == "ink":
-            shapes.append(Rect(x + 12, y - 10, 2, 12, "ink"))
-        else:
-            shapes.append(Rect(x, y - 9, 26, 9, fill, "edge" if fill == "prefill" else ""))
-        shapes.append(Text(x + 33, y, label))
-        x += 33 + len(label) * 5.9 + 20

@@ -136,7 +136,7 @@ def to_svg(drawing: Drawing, alt: str) -> str:
         f'width="{width + 16}" style="max-width:100%;height:auto;font-family:{FONT};'
         f'font-variant-numeric:tabular-nums" role="img" aria-label="{escape(alt)}">'
         f"<defs>{hatch}</defs>"
-        f'<rect x="-8" y="-4" width="{width + 16}" height="{height + 8}" '
+        f'<rect x="-8" y="-4" width="{width + 16}" height="{height + 8}" rx="6" '
         f'style="fill:{_color("bg")}"/>{body}</svg>'
     )
 
@@ -156,8 +156,7 @@ def _svg_shape(shape: Shape, hatch: str) -> str:
         box += f' width="{_n(max(0.0, shape.width))}" height="{_n(max(0.0, shape.height))}"'
         fill = f"url(#{hatch})" if shape.fill == "hatch" else _color(shape.fill)
         stroke = f";stroke:{_color(shape.stroke)};stroke-width:0.8" if shape.stroke else ""
-        crisp = "" if shape.stroke else ' shape-rendering="crispEdges"'
-        return f'<rect {box}{crisp} style="fill:{fill}{stroke}"/>'
+        return f'<rect {box} style="fill:{fill}{stroke}"/>'
     if isinstance(shape, Line):
         ends = f'x1="{_n(shape.x0)}" y1="{_n(shape.y0)}" x2="{_n(shape.x1)}" y2="{_n(shape.y1)}"'
         dots = ' stroke-dasharray="1.1 2.9"' if shape.dots else ""

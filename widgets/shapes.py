@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,3 +67,35 @@ def tick_step(span: float, most: float) -> tuple[float, int]:
     factor = next(f for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
     decimals = max(0, -math.floor(math.log10(factor * power))) + (factor == 2.5)
     return factor * power, decimals
+
+
+def axis(end: float, scale: float, y: float, span: tuple[float, float]) -> Iterator[Shape]:
+    """A time axis from 0 to `end` seconds over the pixels `span`, `scale` pixels a second."""
+    yield Line(span[0], y + 0.5, span[1], y + 0.5, "line")
+    step, decimals = tick_step(end, (span[1] - span[0]) / 84)
+    for number in range(int(end / step + 1e-9) + 1):
+        x = span[0] + number * step * scale
+        yield Line(x, y, x, y + 4, "line")
+        label = f"{number * step:.{decimals}f}" if number else "0"
+        yield Text(x, y + 18, label, "ink3", 11, False, "middle")
+    caption = "seconds since the first request"
+    yield Text(span[1], y + 34, caption, "ink3", 11, False, "end")
+
+
+def legend(y: float) -> Iterator[Shape]:
+    """What the marks mean."""
+    x = 0.0
+    for fill, label in (
+        ("queue", "queued"), ("prefill", "prefill chunk"), ("decode", "decode, one token a step"),
+        ("hatch", "padding: computed, thrown away"), ("pre", "preempted"), ("ink", "finished"),
+    ):  # fmt: skip
+        if fill == "queue":
+            yield Line(x, y - 4, x + 26, y - 4, "queue", 1.0, True)
+        elif fill == "pre":
+            yield Rect(x, y - 7, 26, 6, "bg", "pre")
+        elif fill == "ink":
+            yield Rect(x + 12, y - 10, 2, 12, "ink")
+        else:
+            yield Rect(x, y - 9, 26, 9, fill, "edge" if fill == "prefill" else "")
+        yield Text(x + 33, y, label)
+        x += 33 + len(label) * 5.9 + 20

@@ -150,6 +150,36 @@ def test_a_drag_zooms_and_a_double_click_shows_all(pair):
     assert page.evaluate("() => [window.view.scale.v0, window.view.scale.v1]") == whole
 
 
+def test_the_wheel_zooms_a_focused_figure_and_the_axis_scrubs(pair):
+    page = pair.page
+    window = "() => [window.view.scale.v0, window.view.scale.v1]"
+    whole = page.evaluate(window)
+    place = hover(pair, 0, 3, 0.5)
+    page.mouse.wheel(0, -200)
+    pair.painted()
+    assert page.evaluate(window) == whole  # not focused: the page's wheel
+    page.locator(".mlt-over").focus()
+    page.mouse.wheel(0, -200)
+    pair.painted()
+    v0, v1 = page.evaluate(window)
+    assert v1 - v0 < 0.9 * (whole[1] - whole[0])
+    assert v0 < 0.5 < v1
+    page.keyboard.press("Escape")
+    pair.painted()
+    axis = page.evaluate(
+        "() => window.view.geometry.axisY + window.view.dom.over.getBoundingClientRect().top"
+    )
+    page.mouse.move(place["x"], axis + 3)
+    page.mouse.down()
+    seen = set()
+    for shift in range(0, 100, 20):
+        page.mouse.move(place["x"] + shift, axis + 3)
+        pair.painted()
+        seen.add(page.evaluate("() => window.view.cursor.step.number"))
+    page.mouse.up()
+    assert len(seen) == 5
+
+
 def test_slots_and_back(pair):
     before = pair.page.evaluate(HASH)
     pair.page.get_by_role("button", name="Show slots").click()
@@ -291,6 +321,22 @@ def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
         tab.wait_for_timeout(50)
     assert tab.evaluate("() => window.view.lanes[0].stepCount") == 400
     assert tab.evaluate("() => window.view.stats.messages") >= 4
+    assert wire.errors == []
+
+
+def test_very_many_requests_keep_the_figure_small(tab):
+    timeline = Timeline()
+    wire = Wire(timeline, tab)
+    wire.start()
+    timeline.feed(
+        0, run("continuous", [(0.001 * i, 8, 3) for i in range(700)], slots=64, budget=512)
+    )
+    timeline.finish(0)
+    wire.pump()
+    wire.painted()
+    assert tab.evaluate("() => window.view.geometry.height") < 700
+    assert tab.evaluate("() => window.view.rows[0].length") == 256
+    assert tab.evaluate(SETTLED)["blue"] > 1_000
     assert wire.errors == []
 
 

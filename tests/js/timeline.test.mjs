@@ -9,7 +9,7 @@ import { DEAD, DECODE, PREFILL, decodeFrame } from "../../widgets/static/timelin
 import {
   autoWindow, duration, hit, layout, number3, percent, rowPitch, shiftWindow, ticks, timeScale, zoomWindow,
 } from "../../widgets/static/timeline/layout.js";
-import { LaneModel, lastAtOrBefore } from "../../widgets/static/timeline/model.js";
+import { LaneModel, chooseRows, lastAtOrBefore } from "../../widgets/static/timeline/model.js";
 import { luminance } from "../../widgets/static/shared/theme.js";
 
 const golden = (name) => new URL(`../golden/${name}`, import.meta.url);
@@ -203,6 +203,19 @@ test("any cut of a run into messages gives the same model", () => {
     assert.equal(model.requests.get(1).tokens, 4 + next - 6);
     assert.equal(model.rowCount.slice(6).every((n) => n === 1), true);
   }
+});
+
+test("rows: all requests, of too many those in the window, of still more the newest", () => {
+  const crowd = { requests: new Map() };
+  for (let idx = 0; idx < 50; idx++) {
+    crowd.requests.set(idx, { idx, arrive: idx, end: idx + 2, segments: [{ t0: idx + 1, t1: idx + 2 }] });
+  }
+  crowd.requests.set(50, { idx: 50, arrive: 3, segments: [] }); // still queued
+  const names = (...args) => chooseRows([crowd, lane()], ...args);
+  assert.equal(names([0, 99], 60).length, 51);
+  assert.equal(names([0, 1], 80, 70).length, 70);
+  assert.deepEqual(names([10, 12], 20), [8, 9, 10, 11, 12, 50]);
+  assert.deepEqual(names([0, 99], 4), [47, 48, 49, 50]);
 });
 
 test("layout: wide, narrow, many rows", () => {

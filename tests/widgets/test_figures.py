@@ -101,6 +101,15 @@ def test_many_requests_stay_in_bounds():
     assert letters == []
 
 
+def test_of_very_many_requests_the_newest_are_drawn():
+    many = [(0.001 * i, 8, 3) for i in range(700)]
+    trace = run("continuous", many, slots=64, budget=512)
+    drawing = draw([trace], headline([trace]))
+    assert drawing.height < 800
+    ends = [s for s in drawing.shapes if isinstance(s, Rect) and (s.width, s.fill) == (2, "ink")]
+    assert len(ends) == 256 + 1  # and the key's
+
+
 def test_a_run_without_steps_still_has_a_figure():
     figure = static_figure([Trace(header())])
     ElementTree.fromstring(figure.svg)

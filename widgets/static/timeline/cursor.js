@@ -1,6 +1,7 @@
 // What the reader points at: the cursor, the cell under it, and the card that tells about it.
 
 import { cardContent, cardSentence, fillCard, placeCard, stepContent } from "./card.js";
+import { TINY } from "./layout.js";
 
 /** The view's cursor with what it points at now: its step, and the cell's box if it has a row. */
 export function locate(view) {
@@ -61,6 +62,12 @@ export function paintCard(view) {
   }
   const request = requestAt(view, cursor);
   fillCard(dom.card, content, request && cursor.step ? askText(view, cursor, request) : null);
+  if (geometry.width < TINY) { // no room beside the data: under it
+    dom.card.dataset.side = "none";
+    dom.card.style.left = "0";
+    dom.card.style.top = `${geometry.height + 4}px`;
+    return;
+  }
   const y = cursor.row < 0 ? panel.stripTop + 12 : panel.top + (cursor.row + 0.5) * panel.pitch;
   const place = placeCard({
     x: Math.min(Math.max(view.scale.x(cursor.t), geometry.x0), geometry.x1), y,
@@ -87,7 +94,10 @@ function takenBoxes(view) {
         const segments = view.mode === "slots" ? null : lane.requests.get(idx)?.segments;
         if (!segments?.length) return;
         const y = panel.top + row * panel.pitch;
-        boxes.push([scale.x(segments[0].t0), y, scale.x(segments[segments.length - 1].t1), y + panel.pitch]);
+        const note = view.model.get("notes").find((each) => each.lane === panel.lane && each.req === idx);
+        const words = note ? 16 + note.text.length * 6 : 0;
+        const end = scale.x(segments[segments.length - 1].t1) + words;
+        boxes.push([scale.x(segments[0].t0), y, end, y + panel.pitch]);
       });
     }
     boxes.push([scale.x0, panel.stripTop, scale.x(lane.now), panel.stripBottom]);

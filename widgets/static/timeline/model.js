@@ -212,15 +212,29 @@ export class LaneModel {
     return count;
   }
 
-  /** Rows that a panel shows, in order: requests by arrival, or slots. */
-  rows(mode) {
-    if (mode === "slots") return Array.from({ length: this.slots.size }, (_, slot) => slot);
-    return [...this.requests.keys()].sort((a, b) => a - b);
-  }
-
   get maxRows() {
     return this.header?.config?.max_num_seqs ?? null;
   }
+}
+
+/**
+ * The requests that panels show, by arrival: all of them, up to `most`; of more, those seen in the
+ * window [v0, v1]; of more than that, the newest. One list for all lanes, so that rows line up.
+ */
+export function chooseRows(lanes, [v0, v1], most, expected = 0) {
+  const seen = new Map(); // request → whether it is in the window, in any lane
+  for (const lane of lanes) {
+    for (const request of lane.requests.values()) {
+      const last = request.segments[request.segments.length - 1];
+      const from = request.arrive ?? request.segments[0]?.t0 ?? 0;
+      const to = Math.max(last?.t1 ?? 0, request.end ?? (last ? 0 : Infinity));
+      seen.set(request.idx, seen.get(request.idx) || (from <= v1 && to >= v0));
+    }
+  }
+  for (let idx = 0; idx < expected; idx++) if (!seen.has(idx)) seen.set(idx, true);
+  const all = [...seen.keys()].sort((a, b) => a - b);
+  if (all.length <= most) return all;
+  return all.filter((idx) => seen.get(idx)).slice(-most);
 }
 
 /** Which slot each row sits in: it keeps its slot while it has rows, a new one takes the lowest free. */

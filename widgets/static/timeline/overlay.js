@@ -58,8 +58,10 @@ function paintTitle(ctx, s, panel, lane) {
       lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)].join(" · ")
     : s.subtitles[panel.lane] || (lane.stepCount ? "" : "has not run yet");
   ctx.font = font(11.5);
+  const left = s.mode === "slots" ? 0 : lane.requests.size - s.rows[panel.lane].length;
+  const part = left > 0 ? `${beside ? " · " : ""}${count(s.rows[panel.lane].length, "request")} of ${lane.requests.size.toLocaleString("en-US")}` : "";
   const x = title ? width + 18 : 0;
-  const shown = fitted(ctx, beside, geometry.x1 - x);
+  const shown = fitted(ctx, beside + part, geometry.x1 - x);
   text(ctx, shown, x, panel.titleY + 0.5, { size: 11.5, color: theme.ink3 });
 }
 

@@ -5,11 +5,13 @@ import { locate, paintCard } from "./cursor.js";
 import { buildDom } from "./dom.js";
 import { bindKeys, bindPointer } from "./interact.js";
 import { TINY, autoWindow, layout, timeScale } from "./layout.js";
-import { LaneModel } from "./model.js";
+import { LaneModel, chooseRows } from "./model.js";
 import { paintOverlay } from "./overlay.js";
 import { brushes, paintPanel } from "./paint.js";
 import { stripLimit } from "./strip.js";
 import { everySecond, showTexts } from "./words.js";
+
+const MOST_ROWS = 256; // of more requests, those in the window, the newest first
 
 export class TimelineView {
   constructor(model, el) {
@@ -143,14 +145,6 @@ export class TimelineView {
     return autoWindow(this.lanes.map((lane) => lane.now), false)[1];
   }
 
-  rowsOf(lane) {
-    if (this.mode === "slots") return this.lanes[lane].rows("slots");
-    const all = new Set();
-    for (const each of this.lanes) for (const idx of each.requests.keys()) all.add(idx);
-    for (let i = 0; i < this.model.get("expected_requests"); i++) all.add(i);
-    return [...all].sort((a, b) => a - b);
-  }
-
   setWindow(window) {
     this.window = window;
     this.request();
@@ -189,12 +183,14 @@ export class TimelineView {
     const width = Math.floor(dom.figure.clientWidth);
     if (width < 60) return;
     const one = width < TINY && this.lanes.length > 1;
-    const rows = this.lanes.map((_, lane) => this.rowsOf(lane));
+    const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
+    const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
+    const chosen = chooseRows(this.lanes, [v0, v1], MOST_ROWS, model.get("expected_requests"));
+    const slots = (lane) => Array.from({ length: lane.slots.size }, (_, slot) => slot);
+    const rows = this.lanes.map((lane) => (this.mode === "slots" ? slots(lane) : chosen));
     const shown = this.lanes.map((_, lane) => lane).filter((lane) => !one || lane === this.shownLane);
     const panels = shown.map((lane) => ({ lane, rows: Math.max(1, rows[lane].length) }));
     const geometry = layout({ width, panels, height: model.get("height") });
-    const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
-    const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
     const until = this.pausedAt ?? Infinity;
     const notes = model.get("notes");
     const marked = new Set(notes.filter((note) => note.mark).map((note) => note.req));
