@@ -23,44 +23,13 @@ from minillm.core import LLMEngine, QueueFullError, RequestOutput
 from minillm.core.metrics import RequestMetrics, request_metrics
 from minillm.sim.cluster_spec import Failure, check_failures
 from minillm.sim.load_board import LoadBoard
+from minillm.sim.replica import Replica, Sent
 from minillm.sim.routers import Router
 from minillm.sim.workload import SimRequest
 
 ON_FAILURE = ("retry", "fail")
+_REASON = RequestOutput._fields.index("finish_reason")  # by number: this runs for each token
 FAIL, RETURN, ARRIVE, QUEUE, STEP = range(5)  # kinds of events, in their order at equal times
-
-
-@dataclass(slots=True, eq=False)
-class Sent:
-    """One attempt at a request: where it went, and what has come back."""
-
-    request: SimRequest
-    replica: Replica
-    engine: LLMEngine
-    num_output: int = 0
-
-
-class Replica:
-    """One engine at a time; after a failure a new one. `engines` keeps all of them, in order."""
-
-    def __init__(self, index: int, make_engine: Callable[[], LLMEngine]) -> None:
-        self.index = index
-        self.make_engine = make_engine
-        self.engine = make_engine()
-        self.engines = [self.engine]
-        self.up = True
-        self.sent: dict[str, Sent] = {}  # in flight
-        self.fresh: set[str] = set()  # of those, the ones without a token yet
-        self.outputs: list[RequestOutput] = []  # of the step under way
-        self.busy = False  # a step is under way or about to begin
-        self.turn = 0  # number of the STEP event that counts; older ones are void
-
-    def restart(self, now: float) -> None:
-        """Begin anew with an empty engine."""
-        self.up = True
-        self.engine = self.make_engine()
-        self.engine.clock.advance_to(now)
-        self.engines.append(self.engine)
 
 
 @dataclass(slots=True)
@@ -110,7 +79,12 @@ class Cluster:
         self._sent = dict.fromkeys(range(len(self.replicas)), 0)
 
     def run(self, requests: Sequence[SimRequest]) -> ClusterRun:
-        """Serve them all. Ends when no request is left; then `replicas` hold the traces."""
+        """Serve them all and say what came of it."""
+        self.serve(requests)
+        return self.collect(requests)
+
+    def serve(self, requests: Sequence[SimRequest]) -> None:
+        """Ends when no request is left; then the replicas' engines hold the traces."""
         if not requests:
             raise ValueError("There is no request to serve: the workload is empty.")
         self._outside = len(requests)
@@ -127,7 +101,6 @@ class Cluster:
             handlers[kind](now, what)
         for request in self._stranded:
             self._last[request.request_id] = (None, True)
-        return self._collect(requests)
 
     # ── events ──────────────────────────────────────────────────────────────────────────────
 
@@ -161,7 +134,7 @@ class Cluster:
         replica, request = sent.replica, sent.request
         if replica.engine is sent.engine and replica.up:
             try:
-                replica.engine.add_request(
+                sent.served = replica.engine.add_request(
                     request.request_id, prompt, request.params(), arrival_time=request.time
                 )
             except (ValueError, QueueFullError):  # the engine's trace keeps the reason
@@ -248,21 +221,18 @@ class Cluster:
         outputs, replica.outputs = replica.outputs, []
         if not outputs:
             return
-        prefill = tokens = 0
-        for output in outputs:
-            name = output.request_id
-            sent = replica.sent.get(name)
-            if sent is None:
-                continue
-            fresh = len(output.new_token_ids)
-            tokens += fresh
-            sent.num_output += fresh
-            if fresh and name in replica.fresh:
+        prefill = 0
+        tokens = len(outputs)
+        if replica.fresh:
+            names = [output.request_id for output in outputs if output.new_token_ids]
+            for name in replica.fresh.intersection(names):
                 replica.fresh.remove(name)
-                prefill -= sent.request.input_len
-            if output.finish_reason is not None:
-                self._done(now, sent)
-        self._board.change(now, replica.index, 0, prefill, tokens)
+                prefill += replica.sent[name].request.input_len
+        for output in outputs:
+            if output[_REASON] is not None:
+                tokens -= not output.new_token_ids
+                self._done(now, replica.sent[output.request_id])
+        self._board.change(now, replica.index, 0, -prefill, tokens)
 
     def _done(self, now: float, sent: Sent) -> None:
         """An attempt ended: take it off the books."""
@@ -275,7 +245,8 @@ class Cluster:
         held = sent.request.input_len + sent.num_output
         self._board.change(now, replica.index, -1, -prefill, -held)
 
-    def _collect(self, requests: Sequence[SimRequest]) -> ClusterRun:
+    def collect(self, requests: Sequence[SimRequest]) -> ClusterRun:
+        """The figures of the requests that were served."""
         figures = {}
         for replica in self.replicas:
             for engine in replica.engines:

