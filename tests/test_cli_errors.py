@@ -64,6 +64,7 @@ def test_bad_input_is_one_sentence(
         (("--trace", "/no/such/folder/trace.json"), "can't be written"),
         (("--json", "/"), "can't be written"),
         (("--model", "some/model"), "leave out --model"),
+        (("--simulate", "abacus"), "abacus"),
     ],
 )
 def test_bad_compare_options_are_refused_before_the_run(
