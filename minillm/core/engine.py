@@ -19,15 +19,7 @@ from minillm.core.request import FinishReason, Request, RequestOutput
 from minillm.core.runner import Runner
 from minillm.core.sampling_params import SamplingParams
 from minillm.core.scheduler import Scheduler, make_scheduler
-from minillm.core.trace import (
-    DEAD,
-    DECODE,
-    PREFILL,
-    RequestEvent,
-    StepRecord,
-    Trace,
-    TraceHeader,
-)
+from minillm.core.trace import RequestEvent, StepRecord, Trace, TraceHeader, row_kind
 
 
 class LLMEngine:
@@ -293,9 +285,6 @@ def _trace_rows(plan: SchedulerOutput, result: StepResult) -> list[tuple]:
         token_id = tokens.get(request.request_id) if samples else None
         if samples and token_id is None:
             raise RuntimeError(f"The runner returned no token for {request.request_id}.")
-        if is_dead:
-            kind = DEAD
-        else:
-            kind = DECODE if num_tokens == 1 and start >= request.num_prompt_tokens else PREFILL
+        kind = row_kind(num_tokens, start, request.num_prompt_tokens, is_dead)
         rows.append((request.index, kind, num_tokens, num_padding, start, token_id))
     return rows

@@ -28,6 +28,13 @@ class Row(NamedTuple):
     token_id: int | None
 
 
+def row_kind(num_tokens: int, start: int, num_prompt_tokens: int, is_dead: bool) -> int:
+    """PREFILL, DECODE or DEAD. One token after the prompt is a decode; recompute is a prefill."""
+    if is_dead:
+        return DEAD
+    return DECODE if num_tokens == 1 and start >= num_prompt_tokens else PREFILL
+
+
 class BlockOp(NamedTuple):
     """What happened to a KV block. op: a alloc, f free, s share, e evict."""
 
