@@ -122,26 +122,25 @@ def fit_device(name: str, memory: float, samples: Sequence[GemmSample]) -> GPUSp
 def fit_steps(
     gpu: GPUSpec, model: ModelSpec, dtype: DType, samples: Sequence[StepSample]
 ) -> StepFit:
-    """Fit what an engine adds to the GEMMs: CPU per step and sequence, attention's constants.
+    """Fit what an engine adds to the GEMMs: CPU per step, attention's constants, the GEMMs' pace.
 
     Every second sample is held out. Raises ValueError for fewer than 6 samples.
     """
     if len(samples) < 6:
         raise ValueError(f"Steps are fitted on at least 6 measured steps, got {len(samples)}.")
     shortest = min(sample.seconds for sample in samples)
-    start = {"step": shortest / 10, "sequence": shortest / 100, "kv": 0.5, "share": 0.5,
-             "each": gpu.sequence_s, "gemm": 1.0}  # fmt: skip
-    steps = {"step": shortest / 10, "sequence": shortest / 50, "kv": 0.2, "share": 0.2,
-             "each": shortest / model.num_layers / 50, "gemm": 0.15}  # fmt: skip
+    start = {"step": shortest / 10, "kv": 0.5, "share": 0.3, "each": gpu.sequence_s, "gemm": 1.0}
+    start = {name: math.log(value) for name, value in start.items()}
+    steps = {"step": 1.0, "kv": 1.0, "share": 1.0, "each": 2.0, "gemm": 0.3}
 
     def cost(at: Constants) -> GPUCostModel:
+        found = {name: math.exp(value) for name, value in at.items()}
         fitted = replace(
-            gpu, kv_memory=max(at["kv"], 0.01), attention_compute=max(at["share"], 0.01),
-            sequence_s=at["each"], gemm_compute=max(at["gemm"], 0.05),
-            gemm_memory=max(at["gemm"], 0.05),
+            gpu, kv_memory=found["kv"], attention_compute=found["share"],
+            sequence_s=found["each"], gemm_compute=found["gemm"], gemm_memory=found["gemm"],
         )  # fmt: skip
         preset = EnginePreset(
-            "this machine", at["step"], at["sequence"], graph=1.0, source="fitted on this machine"
+            "this machine", found["step"], 0.0, graph=1.0, source="fitted on this machine"
         )
         return GPUCostModel(fitted, model, preset=preset, dtype=dtype)
 
@@ -149,7 +148,7 @@ def fit_steps(
         made = cost(at)
         return sum(log_error(made.seconds(s.load), s.seconds) for s in samples[::2])
 
-    made = cost(minimise(loss, start, steps, rounds=10))
+    made = cost(minimise(loss, start, steps, rounds=16, shrink=0.8, low=-math.inf))
     return StepFit(made, _mean_error(made, samples[::2]), _mean_error(made, samples[1::2]))
 
 

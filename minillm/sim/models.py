@@ -59,6 +59,7 @@ class DType:
 _DTYPES = (
     DType("bf16", 2.0),
     DType("fp16", 2.0),
+    DType("fp32", 4.0, head_bytes=4.0, kv_bytes=4.0),
     DType("fp8", 1.0, fp8=True),
     DType("fp8_kv8", 1.0, kv_bytes=1.0, fp8=True),
     DType("fp8_block", 1.0, fp8=True),
@@ -95,9 +96,13 @@ def get_model(name: str) -> ModelSpec:
     return model
 
 
+_LONG_NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
 def get_dtype(name: str) -> DType:
-    """The number format of that name. Raises ValueError with the list."""
-    dtype = DTYPES.get(str(name).lower())
+    """The number format of that name (bf16 or bfloat16). Raises ValueError with the list."""
+    short = str(name).lower()
+    dtype = DTYPES.get(_LONG_NAMES.get(short, short))
     if dtype is None:
         raise ValueError(f"Unknown dtype {name!r}: choose one of {', '.join(DTYPES)}.")
     return dtype
