@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from minillm.core import Arrival, LLMEngine, SamplingParams, drive, request_metrics
 from minillm.core.metrics import RequestMetrics
+from widgets import legs
 from widgets.headline import policy_title
 from widgets.legs import Leg, Policy, name_of
 from widgets.live import Control
 from widgets.report import RunReport
-from widgets.session import EngineSession
+from widgets.session import STOP_LIMIT_S, EngineSession
 
 if TYPE_CHECKING:
     from minillm.llm import LLM
@@ -97,15 +98,16 @@ class Comparison:
         if self.session.running:
             self.session.stop()
             self.session.join()
+        legs.stop_others(self.session, self.llm.info, STOP_LIMIT_S)
         self.a, self.b = a or self.a, b or self.b
         for lane, policy in enumerate((self.a, self.b)):
             self.timeline.reset(lane, None, policy_title(name_of(policy)), "")
         self.session.watch(self.timeline, 0).watch(self.timeline, 1)
-        legs = [
+        plan = [
             Leg(lambda policy=policy: self._engine(policy), self.arrivals, lane)
             for lane, policy in enumerate((self.a, self.b))
         ]
-        self.session.start_legs(legs, Control(pace=self.pace))
+        self.session.start_legs(plan, Control(pace=self.pace))
         return self
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ from widgets.legs import name_of
 
 if TYPE_CHECKING:
     from widgets.compare import Comparison
+    from widgets.playground import Playground
     from widgets.report import RunReport
 
 ROW = {"display": "flex", "flex_flow": "row wrap", "align_items": "center", "margin": "0 0 6px"}
@@ -96,3 +97,40 @@ def comparison_panel(comparison: Comparison) -> ipywidgets.VBox:
     return ipywidgets.VBox(
         [ipywidgets.Box(controls, layout=ROW), comparison.timeline], layout={"width": "100%"}
     )
+
+
+def playground_panel(play: Playground) -> ipywidgets.VBox:
+    """The panel of a Playground: a prompt to send, a burst, the policy, Stop; answer, timeline."""
+    prompt = ipywidgets.Text(
+        placeholder="Ask something, then press Enter", description="Prompt",
+        style={"description_width": "56px"}, layout={"flex": "1 1 260px"},
+    )  # fmt: skip
+    send = ipywidgets.Button(description="Send", layout={"width": "84px"})
+    stop = ipywidgets.Button(description="Stop", layout={"width": "84px"})
+    burst = ipywidgets.Button(
+        description=f"Burst of {len(play.requests)}", layout={"width": "110px"},
+        disabled=not play.requests,
+    )  # fmt: skip
+    policy = ipywidgets.Dropdown(
+        options=[(name_of(each), each) for each in play.policies], description="Policy",
+        style={"description_width": "48px"}, layout={"width": "190px"},
+    )  # fmt: skip
+    play.answer.widget = ipywidgets.HTML()
+
+    def submit(_: object = None) -> None:
+        if play.send(prompt.value):
+            prompt.value = ""
+
+    def show(running: bool) -> None:
+        stop.disabled = not running
+
+    send.on_click(submit)
+    prompt.on_msg(lambda _, content, __: submit() if content.get("event") == "submit" else None)
+    burst.on_click(lambda _: play.burst())
+    stop.on_click(lambda _: play.stop())
+    policy.observe(lambda change: play.swap(change["new"]), names="value")
+    play.session.on_start.append(lambda: show(True))
+    play.session.on_end.append(lambda _: show(False))
+    show(play.session.running)
+    rows = [ipywidgets.Box(row, layout=ROW) for row in ([prompt, send], [policy, burst, stop])]
+    return ipywidgets.VBox([*rows, play.answer.widget, play.timeline], layout={"width": "100%"})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from minillm.core import Arrival, LLMEngine, Scheduler, Trace
+from minillm.core import Arrival, LLMEngine, RunnerInfo, Scheduler, Trace
 
 if TYPE_CHECKING:
     from widgets.session import EngineSession
@@ -63,9 +63,8 @@ def remember(session: EngineSession) -> None:
     _sessions.add(session)
 
 
-def stop_others(session: EngineSession, engine: LLMEngine, limit_s: float) -> None:
+def stop_others(session: EngineSession, info: RunnerInfo, limit_s: float) -> None:
     """End other sessions on the same model: a cell that is run again takes it over."""
-    info = engine.runner.info
     if info.provenance == "simulated":  # nothing is shared there
         return
     for other in list(_sessions):

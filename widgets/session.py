@@ -15,6 +15,7 @@ report, and `finished()` shows them once.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -155,13 +156,8 @@ class EngineSession:
         """The run so far: traces by lane, errors, whether it was stopped."""
         control = self._control or Control()
         traces = {leg.lane: leg.trace for leg in self._legs if leg.trace is not None}
-        return RunReport(
-            traces,
-            tuple(control.errors),
-            control.num_errors,
-            tuple(control.refused),
-            control.stopping.is_set(),
-        )
+        errors, refused = tuple(control.errors), tuple(control.refused)
+        return RunReport(traces, errors, control.num_errors, refused, control.stopping.is_set())
 
     def close(self) -> None:
         """Stop, wait for the step in hand, let go of the views. Safe to call twice.
@@ -170,27 +166,16 @@ class EngineSession:
         """
         self.stop()
         ended = self._background.join(STOP_LIMIT_S)
-        with self._guard:
-            self._closed = True
-            self._views.clear()
+        self._closed = True
+        self._views.clear()
         if not ended and self._background.threads:
-            raise RuntimeError(
-                f"The step in hand did not end within {STOP_LIMIT_S:g} s. "
-                "Restart the kernel to be rid of it."
-            )
+            limit = f"within {STOP_LIMIT_S:g} s"
+            raise RuntimeError(f"The step in hand did not end {limit}: restart the kernel.")
 
-    def __enter__(self) -> EngineSession:
+    def __enter__(self) -> EngineSession:  # and close() on leaving
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> EngineSession:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.stop()
-        await self._background.wait()
         self.close()
 
     def join(self, timeout_s: float = STOP_LIMIT_S) -> bool:
@@ -215,28 +200,32 @@ class EngineSession:
         params: SamplingParams | None = None,
         *,
         nickname: str | None = None,
+        preview: str = "",
+        before: Callable[[str], None] | None = None,
     ) -> str:
         """Send one request now, text or token ids; returns its id. RuntimeError when not running.
 
+        preview: shown for token ids. before: told the id before the engine gets the request.
         What the engine refuses is in the report and in the trace.
         """
-        is_text = isinstance(prompt, str)
-        if is_text and self.encode is None:
-            raise ValueError("This session was made without `encode`: submit token ids, not text.")
-        token_ids = list(self.encode(prompt) if is_text else prompt)
-        request_id = f"live-{next(self._ids)}"
-        preview = prompt[:80] if is_text else ""
-        self._tell(
-            lambda engine: engine.add_request(
-                request_id, token_ids, params, nickname=nickname, prompt_preview=preview
-            )
-        )
+        if isinstance(prompt, str):
+            if self.encode is None:
+                raise ValueError("This session has no `encode`: submit token ids, not text.")
+            prompt, preview = self.encode(prompt), prompt
+        token_ids, request_id = list(prompt), f"live-{next(self._ids)}"
+        if before is not None:
+            before(request_id)
+        add = functools.partial(
+            LLMEngine.add_request, request_id=request_id, prompt_token_ids=token_ids,
+            params=params, nickname=nickname, prompt_preview=preview[:80],
+        )  # fmt: skip
+        self._tell(add)
         return request_id
 
     def burst(self, arrivals: Iterable[Arrival]) -> None:
         """Send all these requests at this instant (their own times do not count)."""
         for arrival in arrivals:
-            self.submit(arrival.prompt_token_ids, arrival.params)
+            self.submit(arrival.prompt_token_ids, arrival.params, preview=arrival.prompt_preview)
 
     def abort(self, request_id: str) -> None:
         """End one request; an unknown id does nothing."""
@@ -266,9 +255,8 @@ class EngineSession:
     # ── the two jobs ────────────────────────────────────────────────────────────────────────
 
     def _begin(self, leg: Leg) -> None:
-        """An engine that is there already: it is ours now, and its trace begins anew."""
         if isinstance(leg.engine, LLMEngine):
-            legs.stop_others(self, leg.engine, STOP_LIMIT_S)
+            legs.stop_others(self, leg.engine.runner.info, STOP_LIMIT_S)
             leg.begin()
 
     def _drive(self) -> Iterator[float]:

@@ -419,7 +419,7 @@ def test_submit_burst_abort_and_swap_while_running(threads):
 
 
 def test_submitting_text_needs_encode():
-    with pytest.raises(ValueError, match="without `encode`"):
+    with pytest.raises(ValueError, match="no `encode`"):
         EngineSession(make_engine()).submit("hello")
 
 
