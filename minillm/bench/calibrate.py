@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -49,7 +48,7 @@ def calibrate(llm: LLM) -> dict[str, Any]:
         "device": llm.info.device,
         "model": llm.info.model,
         "dtype": llm.info.dtype,
-        "constants": asdict(fit.cost.gpu) | asdict(fit.cost.preset),
+        "constants": _constants(fit.cost),
         "gemms": products,
         "steps": [_step(i, sample, fit.cost) for i, sample in enumerate(samples)],
         "error": {
@@ -164,6 +163,20 @@ def _seconds(step: StepRecord) -> float:
 
 
 # ── reporting ───────────────────────────────────────────────────────────────────────────────
+
+
+def _constants(cost: GPUCostModel) -> dict[str, float]:
+    """What was fitted: what products reach in FLOP/s and bytes/s, launch times, shares, CPU."""
+    gpu = cost.gpu
+    return {
+        "flops": gpu.peak_flops * gpu.gemm_compute,
+        "bandwidth": gpu.bandwidth * gpu.gemm_memory,
+        "gemm_launch_s": gpu.gemm_launch_s,
+        "kv_memory": gpu.kv_memory,
+        "attention_compute": gpu.attention_compute,
+        "sequence_s": gpu.sequence_s,
+        "step_s": cost.preset.step_s,
+    }
 
 
 def _product(sample: GemmSample, device: Any) -> dict[str, Any]:
