@@ -79,7 +79,7 @@ class Layer:
         attention = prefix + "self_attn."
         names = [f"{attention}{letter}_proj" for letter in "qkv"]
         bias = torch.cat([weight(n + ".bias") for n in names]) if config.attention_bias else None
-        self.config = config
+        self.config, self.index = config, index
         self.input_norm = weight(prefix + "input_layernorm.weight")
         self.qkv = make_linear(torch.cat([weight(n + ".weight") for n in names]), bias)
         self.q_norm = weight(attention + "q_norm.weight") if config.qk_norm else None
@@ -102,8 +102,9 @@ class Layer:
             qk = torch.cat((q, k), dim=1)
         qk = Rope.rotate(qk, *rope)
         kv = torch.cat((qk[:, c.num_heads :], qkv[:, qk_heads:]), dim=1)
-        backend.write(kv.view(-1, 2, c.num_kv_heads, c.head_dim), kv_cache, metadata)
-        out = backend.attend(qk[:, : c.num_heads], kv_cache, plan)
+        kv = kv.view(-1, 2, c.num_kv_heads, c.head_dim)
+        backend.write(self.index, kv, kv_cache, metadata, plan)
+        out = backend.attend(self.index, qk[:, : c.num_heads], kv_cache, plan)
         return self.o(out.view(-1, c.num_heads * c.head_dim))
 
     def mlp(self, x: torch.Tensor) -> torch.Tensor:
@@ -139,21 +140,21 @@ class Llama:
         self,
         token_ids: torch.Tensor,
         positions: torch.Tensor,
-        kv_caches: list[torch.Tensor],
+        kv_pool: torch.Tensor,
         backend: AttentionBackend,
         metadata: AttentionMetadata,
+        plan: object,
         logit_rows: torch.Tensor,
     ) -> torch.Tensor:
-        """token_ids, positions: int64 [tokens]; kv_caches: one a layer (attention/base.py).
+        """token_ids, positions: int64 [tokens]; kv_pool, plan: see attention/base.py.
 
         logit_rows: int64 [n], the tokens whose next token is asked for. Returns logits
         [n, vocab_size]: the output layer is as big as ten others, so only where it's needed.
         """
         eps = self.config.rms_norm_eps
-        plan = backend.plan(metadata, self.embedding.dtype)
         rope = self.rope.at(positions)
         x = F.embedding(token_ids, self.embedding)
-        for layer, kv_cache in zip(self.layers, kv_caches, strict=True):
+        for layer, kv_cache in zip(self.layers, kv_pool.unbind(), strict=True):
             h = rms_norm(x, layer.input_norm, eps)
             x += layer.attention(h, rope, kv_cache, backend, metadata, plan)
             x += layer.mlp(rms_norm(x, layer.post_norm, eps))

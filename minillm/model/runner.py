@@ -17,6 +17,7 @@ from minillm.model import devices
 from minillm.model.attention import (
     AttentionBackend,
     AttentionMetadata,
+    ResidentBackend,
     RowLayout,
     SDPABackend,
 )
@@ -70,7 +71,8 @@ class ModelRunner(Runner):
         self.block_size = block_size
         self.max_model_len = max_model_len or limit
         self.poison = poison
-        self.backend = backend or SDPABackend()
+        on_cpu = self.device.type == "cpu"
+        self.backend = backend or (ResidentBackend() if on_cpu else SDPABackend())
         self.sampler = Sampler(seed)
         self.info = RunnerInfo(
             provenance="measured",
@@ -83,7 +85,6 @@ class ModelRunner(Runner):
             model_config, weights, dtype=self.dtype, device=self.device,
             max_positions=self.max_model_len,
         )  # fmt: skip
-        self.kv_caches: list[torch.Tensor] = []
         if num_blocks is None:
             budget = kv_cache_memory
             if self.device.type == "cuda":
@@ -97,7 +98,7 @@ class ModelRunner(Runner):
                     f"{self.bytes_per_block:,} bytes; give it more, or take a smaller model."
                 )
         self.num_blocks = num_blocks
-        self._allocate(num_blocks)
+        self.kv_pool = self._allocate(num_blocks)
 
     @property
     def bytes_per_block(self) -> int:
@@ -109,15 +110,15 @@ class ModelRunner(Runner):
     @torch.inference_mode()
     def execute(self, output: SchedulerOutput) -> StepResult:
         """One forward pass over all rows, padding included, and a token for each that samples."""
-        # In order of length, so that rows of like length are neighbours (attention's groups).
-        rows = sorted(output.rows, key=_by_length)
+        rows = self.backend.arrange(output.rows, self.kv_pool)
         token_ids, positions, slots, logit_rows = self._pack(rows)
         layout = [
             RowLayout(row.start, row.num_tokens, row.num_padding, row.block_ids) for row in rows
         ]
         metadata = AttentionMetadata(layout, slots, self.block_size, self.num_blocks)
+        plan = self.backend.plan(metadata, rows, self.kv_pool)
         logits = self.model.forward(
-            token_ids, positions, self.kv_caches, self.backend, metadata, logit_rows
+            token_ids, positions, self.kv_pool, self.backend, metadata, plan, logit_rows
         )
         requests = [row.request for row in rows if row.samples]
         if not requests:
@@ -128,7 +129,7 @@ class ModelRunner(Runner):
 
     def close(self) -> None:
         """Free weights and KV cache."""
-        self.kv_caches = []
+        self.kv_pool = None
         self.model = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -164,15 +165,14 @@ class ModelRunner(Runner):
         packed = packed.to(self.device, non_blocking=True)
         return packed.split([count, count, count, len(logit_rows)])
 
-    def _allocate(self, num_blocks: int) -> None:
+    def _allocate(self, num_blocks: int) -> torch.Tensor:
         """The pool and its null block. Zeros cost no memory until they're written to."""
         c = self.model_config
-        shape = ((num_blocks + 1) * self.block_size, 2, c.num_kv_heads, c.head_dim)
-        fill = float("nan") if self.poison else 0.0
-        make = torch.zeros if fill == 0.0 else lambda *a, **k: torch.full(*a, fill, **k)
-        self.kv_caches = [
-            make(shape, dtype=self.dtype, device=self.device) for _ in range(c.num_layers)
-        ]
+        slots = (num_blocks + 1) * self.block_size
+        shape = (c.num_layers, slots, 2, c.num_kv_heads, c.head_dim)
+        if self.poison:
+            return torch.full(shape, float("nan"), dtype=self.dtype, device=self.device)
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
     def _gpu_memory_used(self) -> int:
         """Bytes of GPU memory that others (and torch itself) already hold."""
@@ -184,23 +184,17 @@ class ModelRunner(Runner):
     @torch.inference_mode()
     def _activation_peak(self, tokens: int) -> int:
         """Bytes that weights and the largest step take on CUDA: one prefill of `tokens`, tried."""
-        size = self.block_size
-        blocks = -(-tokens // size)
-        self.num_blocks = blocks
-        self._allocate(blocks)
-        cache_bytes = sum(cache.nbytes for cache in self.kv_caches)
+        blocks = -(-tokens // self.block_size)
+        pool = self._allocate(blocks)
         torch.cuda.reset_peak_memory_stats(self.device)
         index = torch.arange(tokens, device=self.device)
         layout = [RowLayout(0, tokens, 0, tuple(range(blocks)))]
-        metadata = AttentionMetadata(layout, index, size, blocks)
+        metadata = AttentionMetadata(layout, index, self.block_size, blocks)
+        plan = self.backend.plan(metadata, [], pool)
         zeros = torch.zeros_like(index)
-        self.model.forward(zeros, index, self.kv_caches, self.backend, metadata, index[-1:])
+        self.model.forward(zeros, index, pool, self.backend, metadata, plan, index[-1:])
         torch.cuda.synchronize(self.device)
-        peak = torch.cuda.max_memory_allocated(self.device) - cache_bytes
-        self.kv_caches = []
+        peak = torch.cuda.max_memory_allocated(self.device) - pool.nbytes
+        del pool
         torch.cuda.empty_cache()
         return peak
-
-
-def _by_length(row: ScheduledRow) -> tuple[int, int]:
-    return row.num_tokens + row.num_padding, row.start + row.num_tokens

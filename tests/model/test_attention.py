@@ -61,8 +61,9 @@ def make_case(shapes, heads, kv_heads, block_size, seed=0):
 def check(shapes, heads=6, kv_heads=2, block_size=4, group_cost=500):
     q, new_kv, cache, metadata, context = make_case(shapes, heads, kv_heads, block_size)
     backend = SDPABackend(group_cost)
-    backend.write(new_kv, cache, metadata)
-    out = backend.attend(q, cache, backend.plan(metadata, q.dtype))
+    plan = backend.plan(metadata, [], cache.unsqueeze(0))
+    backend.write(0, new_kv, cache, metadata, plan)
+    out = backend.attend(0, q, cache, plan)
     assert out.shape == q.shape
     token = 0
     for row, kv in zip(metadata.rows, context, strict=True):
@@ -86,7 +87,7 @@ def test_padded_prefill_is_one_group():
     shapes = [(0, 3, 6), (0, 5, 4), (0, 9, 0)]
     check(shapes)
     _, _, _, metadata, _ = make_case(shapes, 6, 2, 4)
-    (group,) = SDPABackend().plan(metadata, torch.float64)
+    (group,) = SDPABackend().plan(metadata, [], torch.empty(0).double())
     assert (group.rows, group.queries, group.keys) == (3, 9, 9)
 
 
@@ -98,7 +99,7 @@ def test_dead_rows_beside_decode_rows():
 def test_padding_is_written_to_the_null_block_alone():
     _, new_kv, cache, metadata, _ = make_case([(2, 1, 3), (0, 4, 0)], 6, 2, 4)
     before = cache.clone()
-    SDPABackend().write(new_kv, cache, metadata)
+    SDPABackend().write(0, new_kv, cache, metadata, [])
     changed = (cache != before).flatten(1).any(1) & ~cache.flatten(1).isnan().any(1)
     null = metadata.num_blocks * metadata.block_size
     assert set(changed.nonzero().flatten().tolist()) == set(metadata.slot_mapping.tolist())
@@ -155,7 +156,7 @@ def test_split_by_length_is_the_cheapest(shapes, group_cost):
 def test_groups_cover_the_tokens_in_order():
     shapes = [(3, 1, 0), (900, 1, 0), (0, 7, 0), (0, 129, 0)]
     _, _, _, metadata, _ = make_case(shapes, 6, 2, 4)
-    groups = SDPABackend(group_cost=100).plan(metadata, torch.float64)
+    groups = SDPABackend(group_cost=100).plan(metadata, [], torch.empty(0).double())
     assert len(groups) == 4
     assert groups[0].tokens.start == 0
     assert all(a.tokens.stop == b.tokens.start for a, b in pairwise(groups))

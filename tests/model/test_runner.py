@@ -39,11 +39,10 @@ def test_blocks_from_memory(tiny):
 
 def test_cache_has_a_null_block_of_its_own(tiny):
     runner = make_runner(tiny("llama")[0], num_blocks=5, block_size=4)
-    assert len(runner.kv_caches) == 2
-    assert all(cache.shape == (6 * 4, 2, 2, 8) for cache in runner.kv_caches)
-    assert all(cache.isnan().all() for cache in runner.kv_caches)
+    assert runner.kv_pool.shape == (2, 6 * 4, 2, 2, 8)
+    assert runner.kv_pool.isnan().all()
     plain = make_runner(tiny("llama")[0], num_blocks=5, poison=False)
-    assert not any(cache.any() for cache in plain.kv_caches)
+    assert not plain.kv_pool.any()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_padding_is_computed_but_not_kept(tiny):
             row(long, 0, 9, (1, 5, 2), name="long"),
         ]
         result = runner.execute(SchedulerOutput(0, rows))
-        caches = torch.stack(runner.kv_caches)
+        caches = runner.kv_pool.clone()
         return result.token_ids, runner.sampler.logits["short"][0], caches
 
     tokens, logits, caches = run(0)
@@ -129,14 +128,14 @@ def test_dead_row_yields_nothing_and_writes_nothing(tiny):
     dead, live = random_prompts([5, 6], VOCAB)
     prefill = [row(dead, 0, 5, (0, 1), name="dead"), row(live, 0, 6, (2, 3), name="live")]
     runner.execute(SchedulerOutput(0, prefill))
-    before = torch.stack(runner.kv_caches)
+    before = runner.kv_pool.clone()
     decode = [
         row(dead, 5, 0, (0, 1), samples=False, padding=1, dead=True, name="dead"),
         row([*live, 7], 6, 1, (2, 3), name="live"),
     ]
     result = runner.execute(SchedulerOutput(1, decode))
     assert set(result.token_ids) == {"live"}
-    after = torch.stack(runner.kv_caches)
+    after = runner.kv_pool.clone()
     assert torch.equal(after[:, :8].isnan(), before[:, :8].isnan())
     assert torch.equal(after[:, :8].nan_to_num(), before[:, :8].nan_to_num())
 
@@ -152,4 +151,4 @@ def test_close_twice(tiny):
     runner = make_runner(tiny("llama")[0])
     runner.close()
     runner.close()
-    assert runner.kv_caches == []
+    assert runner.kv_pool is None

@@ -8,11 +8,14 @@ last block is the *null block*: what isn't to be kept (slot −1) is written the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
+
+from minillm.core.batch import ScheduledRow
 
 
 class RowLayout(NamedTuple):
@@ -79,22 +82,43 @@ class AttentionMetadata:
 class AttentionBackend(ABC):
     """Attention of a step's queries over the paged cache.
 
-    `plan` is called once a step and its result is handed to every layer's `attend`.
+    Once a step: `arrange` puts the rows in the order in which their tokens are packed, and `plan`
+    makes what all layers share. Then `write` and `attend` in every layer.
+    pool [layers, slots, 2, kv_heads, head_dim] is the whole cache, kv_cache one layer of it.
     """
 
     name: str
 
-    @abstractmethod
-    def plan(self, metadata: AttentionMetadata, dtype: torch.dtype) -> object:
-        """What all layers share: groups, masks, indices."""
+    def arrange(self, rows: Sequence[ScheduledRow], pool: torch.Tensor) -> list[ScheduledRow]:
+        """In order of query length, then context: rows of like length become neighbours."""
+        return sorted(rows, key=_by_length)
 
     @abstractmethod
-    def attend(self, q: torch.Tensor, kv_cache: torch.Tensor, plan: object) -> torch.Tensor:
-        """q [tokens, heads, head_dim] → the same shape. kv_cache [slots, 2, kv_heads, head_dim].
+    def plan(
+        self, metadata: AttentionMetadata, rows: list[ScheduledRow], pool: torch.Tensor
+    ) -> object:
+        """What all layers share: groups, masks, indices. rows: as arranged."""
+
+    @abstractmethod
+    def attend(
+        self, layer: int, q: torch.Tensor, kv_cache: torch.Tensor, plan: object
+    ) -> torch.Tensor:
+        """q [tokens, heads, head_dim] → the same shape.
 
         Query i of a row sees the keys at positions 0 … min(start + i, seq_len − 1).
         """
 
-    def write(self, kv: torch.Tensor, kv_cache: torch.Tensor, metadata: AttentionMetadata) -> None:
+    def write(
+        self,
+        layer: int,
+        kv: torch.Tensor,
+        kv_cache: torch.Tensor,
+        metadata: AttentionMetadata,
+        plan: object,
+    ) -> None:
         """Put kv [tokens, 2, kv_heads, head_dim] where slot_mapping says."""
         kv_cache.index_copy_(0, metadata.slot_mapping, kv)
+
+
+def _by_length(row: ScheduledRow) -> tuple[int, int]:
+    return row.num_tokens + row.num_padding, row.start + row.num_tokens

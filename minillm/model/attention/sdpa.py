@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from minillm.core.batch import ScheduledRow
 from minillm.model.attention.base import AttentionBackend, AttentionMetadata, RowLayout
 
 # What another group costs, in gathered tokens: splitting has to save more than that.
@@ -43,24 +44,28 @@ class SDPABackend(AttentionBackend):
     def __init__(self, group_cost: int = GROUP_COST_TOKENS) -> None:
         self.group_cost = group_cost
 
-    def plan(self, metadata: AttentionMetadata, dtype: torch.dtype) -> list[LengthGroup]:
-        """Length groups of neighbouring rows: the runner packs rows in order of length."""
+    def plan(
+        self, metadata: AttentionMetadata, rows: list[ScheduledRow], pool: torch.Tensor
+    ) -> list[LengthGroup]:
+        return self.length_groups(metadata, 0, pool.dtype)
+
+    def length_groups(
+        self, metadata: AttentionMetadata, first: int, dtype: torch.dtype
+    ) -> list[LengthGroup]:
+        """Groups of neighbours from row `first` on; the rows before it have one token each."""
         groups = []
-        token = row = 0
-        for size in split_by_length(metadata.rows, self.group_cost):
-            members = slice(row, row + size)
-            groups.append(_make_group(metadata, members, token, dtype))
+        token = row = first
+        for size in split_by_length(metadata.rows[first:], self.group_cost):
+            groups.append(_make_group(metadata, slice(row, row + size), token, dtype))
             row += size
-            token += size * groups[-1].queries
+            token = groups[-1].tokens.stop
         return groups
 
     def attend(
-        self, q: torch.Tensor, kv_cache: torch.Tensor, plan: list[LengthGroup]
+        self, layer: int, q: torch.Tensor, kv_cache: torch.Tensor, plan: list[LengthGroup]
     ) -> torch.Tensor:
-        if len(plan) == 1:
-            return _attend_group(q, kv_cache, plan[0])
         parts = [_attend_group(q[group.tokens], kv_cache, group) for group in plan]
-        return torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def split_by_length(rows: list[RowLayout], group_cost: int) -> list[int]:
@@ -96,36 +101,42 @@ def split_by_length(rows: list[RowLayout], group_cost: int) -> list[int]:
     return sizes[::-1]
 
 
+def gather_slots(metadata: AttentionMetadata, members: slice, keys: int) -> torch.Tensor:
+    """int64 [rows · keys]: the slots of each row's first `keys` tokens.
+
+    Exactly what the row has written: past its end its own first token is read again, to be
+    masked. An unwritten slot may hold anything (in tests NaN), and 0 · NaN would leak.
+    """
+    size, lens = metadata.block_size, metadata.seq_lens[members].unsqueeze(1)
+    position = torch.arange(keys, dtype=torch.int32, device=lens.device)
+    inside = torch.where(position < lens, position, 0)
+    block = torch.div(inside, size, rounding_mode="floor")
+    table = metadata.block_tables[members].to(torch.int64)
+    return table.gather(1, block.to(torch.int64)).mul_(size).add_(inside - block * size).view(-1)
+
+
 def _make_group(
     metadata: AttentionMetadata, members: slice, first_token: int, dtype: torch.dtype
 ) -> LengthGroup:
     rows = metadata.rows[members]
     device = metadata.slot_mapping.device
-    size, queries = metadata.block_size, rows[0].query_len
+    queries = rows[0].query_len
     keys = max(row.seq_len for row in rows)
     lens = metadata.seq_lens[members].unsqueeze(1)
     ragged = any(row.seq_len != keys for row in rows)
 
-    # Exactly what each row has written: past its end its own first token is read again, and
-    # masked. An unwritten slot may hold anything (in tests NaN), and 0 · NaN would leak.
-    position = torch.arange(keys, dtype=torch.int32, device=device)
-    inside = position.expand(len(rows), keys)
-    if ragged:
-        inside = torch.where(position < lens, position, 0)
-    block = torch.div(inside, size, rounding_mode="floor")
-    table = metadata.block_tables[members].to(torch.int64)
-    slots = table.gather(1, block.to(torch.int64)).mul_(size).add_(inside - block * size)
-
+    slots = gather_slots(metadata, members, keys)
     causal = len(rows) == 1 and rows[0].start == 0 and queries == keys > 1
     mask = None
     if not causal and (ragged or queries > 1):
         start = torch.tensor([[row.start] for row in rows], dtype=torch.int32, device=device)
         query = torch.arange(1, queries + 1, dtype=torch.int32, device=device)
+        position = torch.arange(keys, dtype=torch.int32, device=device)
         visible = torch.minimum(start + query, lens).unsqueeze(2)  # keys that query i sees
         mask = torch.zeros(len(rows), 1, queries, keys, dtype=dtype, device=device)
         mask.masked_fill_((position >= visible).unsqueeze(1), float("-inf"))
     tokens = slice(first_token, first_token + len(rows) * queries)
-    return LengthGroup(tokens, len(rows), queries, keys, slots.view(-1), mask, causal)
+    return LengthGroup(tokens, len(rows), queries, keys, slots, mask, causal)
 
 
 def _attend_group(q: torch.Tensor, kv_cache: torch.Tensor, group: LengthGroup) -> torch.Tensor:
