@@ -79,6 +79,9 @@ class Answer:
     def conclude(self) -> None:
         """Nothing to sum up."""
 
+    def set_headline(self, text: str) -> None:
+        """The question stands above the answer."""
+
 
 class Playground:
     """See the module's docstring. settings: fields of SchedulerConfig.

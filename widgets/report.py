@@ -38,6 +38,13 @@ class RunReport:
         """Figures by lane."""
         return [summarize(trace) for _, trace in sorted(self.traces.items())]
 
+    @property
+    def stopped_sentence(self) -> str:
+        """What a stopped run came to."""
+        done = sum(summary.completed for summary in self.summaries)
+        total = sum(summary.requests for summary in self.summaries)
+        return f"Stopped: {done} of {_count(total, 'request')} had finished."
+
     def rows(self) -> list[tuple]:
         """One row of figures a trace, under COLUMNS."""
         return [figures(trace) for _, trace in sorted(self.traces.items())]
@@ -54,7 +61,7 @@ class RunReport:
         title, still = "This run in figures", ""
         if traces and all(trace.steps for trace in traces):
             found = headline(traces)
-            title = found.text.replace("\n", " ")
+            title = self.stopped_sentence if self.stopped else found.text.replace("\n", " ")
             picture = static_figure(traces, head=found).svg  # stays in a saved notebook
             still = (
                 f"<details><summary>The timeline as a still picture</summary>{picture}</details>"

@@ -33,6 +33,7 @@ from widgets.background import Background
 from widgets.legs import Leg
 from widgets.live import Control, serve
 from widgets.report import RunReport, show_errors
+from widgets.views import View, Views
 
 PUBLISH_HZ = 15
 HEARTBEAT_S = 1.0  # a view that hears nothing for 5 s says that it is stale
@@ -62,7 +63,7 @@ class EngineSession:
         self.on_output = on_output
         self.on_start: list[Callable[[], None]] = []  # called by whoever starts a run
         self.on_end: list[Callable[[RunReport], None]] = []  # called by the publisher, at the end
-        self._views: list[tuple[object, int]] = []
+        self._views = Views()
         self._background = Background(threads=threads)
         self._guard = threading.RLock()  # start, stop and close may come from any thread
         self._control: Control | None = None
@@ -75,10 +76,9 @@ class EngineSession:
 
     # ── views ───────────────────────────────────────────────────────────────────────────────
 
-    def watch(self, view: object, lane: int = 0) -> EngineSession:
+    def watch(self, view: View, lane: int = 0) -> EngineSession:
         """Feed this view (widgets.timeline.Timeline or alike) while running; returns self."""
-        if (view, lane) not in self._views:
-            self._views.append((view, lane))
+        self._views.add(view, lane)
         return self
 
     # ── a run ───────────────────────────────────────────────────────────────────────────────
@@ -272,29 +272,15 @@ class EngineSession:
             self._driving = False
 
     def _publish(self) -> Iterator[float]:
-        control = self._control
-        beats = 0.0
+        control, beats = self._control, 0.0
         while self._driving:
-            self._feed(heartbeat=beats >= HEARTBEAT_S)
+            traces = {leg.lane: leg.trace for leg in self._legs if leg.trace is not None}
+            self._views.publish(traces, heartbeat=beats >= HEARTBEAT_S)
             beats = 0.0 if beats >= HEARTBEAT_S else beats + 1 / self.publish_hz
             if control.stopping.is_set():
                 patience.interrupt_schedule(control, self._background)
             yield 1 / self.publish_hz
-        self._feed()
         report = self.report()
-        for view, lane in self._views:
-            if lane in report.traces:
-                view.finish(lane)
-        for view in dict.fromkeys(view for view, _ in self._views):
-            if all(lane in report.traces for other, lane in self._views if other is view):
-                view.conclude()
+        self._views.conclude(report)
         for callback in self.on_end:
             callback(report)
-
-    def _feed(self, heartbeat: bool = False) -> None:
-        traces = {leg.lane: leg.trace for leg in self._legs if leg.trace is not None}
-        for view, lane in self._views:
-            if lane in traces:
-                view.feed(lane, traces[lane])
-        for view in dict.fromkeys(view for view, _ in self._views):
-            view.publish(heartbeat=heartbeat)

@@ -73,6 +73,9 @@ class View:
     def conclude(self) -> None:
         self.concluded += 1
 
+    def set_headline(self, text: str) -> None:
+        self.headline = text
+
 
 class OneTooMany(Scheduler):
     def schedule(self, now):
@@ -193,8 +196,8 @@ def test_arrivals_come_in_their_time_after_close_input_of_an_earlier_run(threads
 @MODES
 def test_stop_ends_a_run_within_a_second_and_frees_the_engine(threads):
     async def scenario():
-        engine = make_engine(SlowRunner(0.1))
-        session = EngineSession(engine, threads=threads)
+        engine, view = make_engine(SlowRunner(0.1)), View()
+        session = EngineSession(engine, threads=threads).watch(view)
         session.start(requests(20, 500))
         await until(lambda: engine.scheduler.running)
         before = time.perf_counter()
@@ -202,6 +205,7 @@ def test_stop_ends_a_run_within_a_second_and_frees_the_engine(threads):
         report = await session.finished()
         assert time.perf_counter() - before < 1.0
         assert report.stopped
+        assert view.headline == "Stopped: 0 of 20 requests had finished."
         assert not engine.has_unfinished
         assert engine.kv.num_used_blocks == 0
         engine.kv.check_integrity()
