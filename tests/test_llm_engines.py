@@ -177,3 +177,21 @@ def test_chunking_off_takes_prompts_whole(tiny_folder: Path):
     ) as llm:  # fmt: skip
         assert llm.config.scheduler.max_num_batched_tokens == 512
         assert len(llm.generate([[1] * 500], greedy(2))[0].token_ids) == 2
+
+
+def test_reset_prefix_cache_forgets_all_and_refuses_while_blocks_are_held():
+    llm = LLM.simulated(num_blocks=8)
+    engine = llm.new_engine()
+    engine.add_request("a", list(range(40)), greedy(3))
+    engine.step()
+    with pytest.raises(ValueError, match="1 requests hold KV blocks"):
+        engine.kv.reset_prefix_cache()
+    while engine.has_unfinished:
+        engine.step()
+    assert engine.kv.pool.num_cached == 2
+    engine.kv.reset_prefix_cache()
+    engine.kv.check_integrity()
+    assert (engine.kv.pool.num_cached, engine.kv.num_free_blocks) == (0, 8)
+    request = engine.add_request("b", list(range(40)), greedy(1))
+    engine.step()
+    assert request.num_cached_tokens == 0
