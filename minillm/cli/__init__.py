@@ -1,6 +1,7 @@
 """The command `minillm`: one module a command, nothing heavy imported before a command needs it.
 
-Exit codes: 0 done, 1 the course can't run here (doctor), 2 bad input, 130 stopped with Ctrl-C.
+Exit codes: 0 done, 1 the course can't run here (doctor) or too many requests failed (bench), 2 bad
+input, 130 stopped with Ctrl-C.
 What goes wrong is one sentence on stderr; MINILLM_DEBUG=1 shows the traceback.
 """
 
@@ -13,9 +14,15 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import minillm
-from minillm.cli import chat, compare, doctor, generate
+from minillm.cli import bench, chat, compare, doctor, generate
 
-COMMANDS = {"doctor": doctor, "generate": generate, "chat": chat, "compare": compare}
+COMMANDS = {
+    "doctor": doctor,
+    "generate": generate,
+    "chat": chat,
+    "compare": compare,
+    "bench": bench,
+}
 
 
 class Parser(argparse.ArgumentParser):
