@@ -65,12 +65,12 @@ class ShelfGroup:
     """One shelf's part of a step. rows: the first places, and as many packed tokens.
 
     index: int64 [rows · 2 · kv_heads], where the new keys and values go in the layer's store.
-    mask: additive [rows · kv_heads, 1, keys]. keys: the longest member's.
+    mask: additive [rows · kv_heads, 1, capacity]: all of a place takes part, for torch would copy
+    a part of it first, which costs more.
     """
 
     shelf: Shelf
     tokens: slice
-    keys: int
     index: torch.Tensor
     mask: torch.Tensor
 
@@ -199,7 +199,6 @@ class ResidentBackend(SDPABackend):
             self.held[request] = row.seq_len
         kv_heads = pool.shape[3]
         places, capacity = shelf.store.shape[2], shelf.capacity
-        keys = max(row.seq_len for row in rows)
         # A dead row has no token of its own to keep: what it writes lies behind its last key,
         # where nobody looks, or (at a full place) on a key that it alone still reads.
         position = torch.tensor([min(row.start, capacity - 1) for row in rows])
@@ -208,9 +207,9 @@ class ResidentBackend(SDPABackend):
         head = torch.arange(kv_heads).view(1, 1, -1)
         index = ((side * places + place) * kv_heads + head) * capacity + position.view(-1, 1, 1)
         lens = torch.tensor([row.seq_len for row in rows]).repeat_interleave(kv_heads)
-        mask = torch.zeros(len(lens), 1, keys, dtype=pool.dtype)
-        mask.masked_fill_((torch.arange(keys) >= lens.unsqueeze(1)).unsqueeze(1), float("-inf"))
-        return ShelfGroup(shelf, members, keys, index.view(-1), mask)
+        mask = torch.zeros(len(lens), 1, capacity, dtype=pool.dtype)
+        mask.masked_fill_((torch.arange(capacity) >= lens.unsqueeze(1)).unsqueeze(1), float("-inf"))
+        return ShelfGroup(shelf, members, index.view(-1), mask)
 
 
 def _attend_shelf(q: torch.Tensor, layer: int, group: ShelfGroup) -> torch.Tensor:
@@ -218,7 +217,7 @@ def _attend_shelf(q: torch.Tensor, layer: int, group: ShelfGroup) -> torch.Tenso
     rows, heads, head_dim = q.shape
     store = group.shelf.store[layer]
     kv_heads = store.shape[2]
-    k, v = store[:, :rows].view(2, rows * kv_heads, -1, head_dim)[:, :, : group.keys].unbind()
+    k, v = store[:, :rows].view(2, rows * kv_heads, -1, head_dim).unbind()
     folded = q.reshape(rows * kv_heads, heads // kv_heads, head_dim)
     scores = torch.baddbmm(group.mask, folded, k.transpose(1, 2), alpha=head_dim**-0.5)
     return torch.bmm(scores.softmax(-1), v).view(rows, heads, head_dim)
