@@ -96,6 +96,10 @@ class TextStream:
             self._advance()
         if self._given == len(self._text):
             raise StopIteration
+        return self.drain()
+
+    def drain(self) -> str:
+        """The text that came since the last call or delta, without running the engine."""
         delta = "".join(self._text[self._given :])
         self._given = len(self._text)
         return delta

@@ -1,0 +1,21 @@
+"""The server: OpenAI's API, /metrics and /trace in front of one engine thread.
+
+with running(make_app(LLM())) as url: ...     # or `minillm serve`
+"""
+
+from minillm.serve.api import make_app
+from minillm.serve.async_engine import AsyncEngine
+from minillm.serve.live_engine import serving_engine
+from minillm.serve.server import Server, address, listen, running
+from minillm.serve.service import ServerSettings
+
+__all__ = [
+    "AsyncEngine",
+    "Server",
+    "ServerSettings",
+    "address",
+    "listen",
+    "make_app",
+    "running",
+    "serving_engine",
+]

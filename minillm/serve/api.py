@@ -1,0 +1,242 @@
+"""The HTTP interface: OpenAI's endpoints, /health, /metrics and /trace, as a Starlette app.
+
+app = make_app(LLM())              # any number of apps in one process
+uvicorn.run(app)                   # or minillm/serve/server.py, which drains before it ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from minillm.core import FinishReason, LLMEngine
+from minillm.llm import LLM
+from minillm.serve import replies
+from minillm.serve.errors import ApiError, JsonResponse, bad_request, internal
+from minillm.serve.guard import KeyGuard, read_body
+from minillm.serve.job import Answer, Chunk, Job, Prompt
+from minillm.serve.protocol import Body, ChatBody, CompletionBody, parse
+from minillm.serve.replies import ChatReplies, Replies
+from minillm.serve.service import ServerSettings, Service
+from minillm.serve.watching import ClientGone, EventStream, race
+
+PING_S = 10.0  # of silence before a comment keeps a stream's connection alive
+CLIENT_GONE = 499  # nginx's number for it; nobody reads it
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+
+def make_app(
+    llm: LLM, engine: LLMEngine | None = None, settings: ServerSettings | None = None
+) -> Starlette:
+    """An app of its own: engine thread, registry and ring. engine: from serving_engine."""
+    service = Service(llm, engine, settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service.engine.start()
+        try:
+            yield
+        finally:
+            service.trace.close()
+            await service.engine.close()
+
+    app = Starlette(
+        routes=[
+            Route("/v1/models", list_models),
+            Route("/v1/models/{name:path}", one_model),
+            Route("/v1/completions", completions, methods=["POST"]),
+            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/health", health),
+            Route("/metrics", metrics),
+            Route("/trace", trace),
+        ],
+        middleware=[Middleware(KeyGuard, keys=service.settings.api_keys, service=service)],
+        exception_handlers={
+            ApiError: on_api_error,
+            HTTPException: on_http_error,
+            Exception: on_fault,
+        },  # fmt: skip
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+# ── endpoints ───────────────────────────────────────────────────────────────────────────────
+
+
+async def completions(request: Request) -> Response:
+    service = _service(request)
+    body: CompletionBody = parse(CompletionBody, await _body(request))
+    service.check_model(body.model)
+    prompts = await service.text_prompts(body, body.prompts())
+    return await _answer(request, body, prompts, Replies)
+
+
+async def chat_completions(request: Request) -> Response:
+    service = _service(request)
+    body: ChatBody = parse(ChatBody, await _body(request))
+    service.check_model(body.model)
+    prompt = await service.chat_prompt(body, body.conversation())
+    return await _answer(request, body, [prompt], ChatReplies)
+
+
+async def list_models(request: Request) -> Response:
+    return JsonResponse({"object": "list", "data": [_model(_service(request))]})
+
+
+async def one_model(request: Request) -> Response:
+    service = _service(request)
+    service.check_model(request.path_params["name"])
+    return JsonResponse(_model(service))
+
+
+async def health(request: Request) -> Response:
+    """200 while it serves; 503 while it drains, or when the engine thread has died."""
+    engine = _service(request).engine
+    status = "ok" if engine.alive else "engine stopped"
+    if engine.draining:
+        status = "draining"
+    return JsonResponse({"status": status}, 200 if status == "ok" else 503)
+
+
+async def metrics(request: Request) -> Response:
+    text = _service(request).metrics.text()
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def trace(request: Request) -> Response:
+    ring = _service(request).trace
+    return EventStream(ring.watch(request.headers.get("last-event-id")))
+
+
+async def on_api_error(request: Request, error: ApiError) -> Response:
+    _service(request).metrics.count_refused(error.code or f"http_{error.status}")
+    return error.response()
+
+
+async def on_http_error(request: Request, error: HTTPException) -> Response:
+    message = f"{request.method} {request.url.path}: {error.detail}."
+    return ApiError(error.status_code, message, headers=error.headers).response()
+
+
+async def on_fault(request: Request, error: Exception) -> Response:
+    """A fault of ours: the traceback goes to the log, a sentence to the client."""
+    return internal(f"The server failed at this request: {type(error).__name__}.").response()
+
+
+# ── one call ────────────────────────────────────────────────────────────────────────────────
+
+
+async def _answer(
+    request: Request, body: Body, prompts: list[Prompt], kind: type[Replies]
+) -> Response:
+    """Run the prompts; the whole answer, or a stream whose first bytes wait for a first token.
+
+    So what fails before a token comes has a status of its own, and a hang-up frees all.
+    """
+    service = _service(request)
+    engine = service.engine
+    deadline = body.deadline_s or service.settings.deadline_s
+    job = Job(
+        _job_id(request, kind, engine.jobs), prompts, priority=body.priority,
+        cache_salt=body.cache_salt, nickname=body.nickname, deadline_s=deadline,
+    )  # fmt: skip
+    reply = kind(job, service.model_name, service.token_text, body.top_logprobs_wanted)
+    headers = {"X-Request-Id": job.job_id}
+    engine.submit(job)
+    streaming = False
+    try:
+        if not body.stream:
+            answers = await race(_collect(job), request.receive)
+            return JsonResponse(reply.whole(answers), headers=headers)
+        first = None
+        with suppress(TimeoutError):
+            first = _sound(await race(job.__anext__(), request.receive, PING_S))
+        streaming = True
+        frames = _frames(job, reply, first, body.include_usage)
+        return EventStream(frames, headers, on_close=lambda: engine.release(job))
+    except ClientGone:
+        return Response(status_code=CLIENT_GONE)
+    finally:
+        if not streaming:
+            engine.release(job)
+
+
+async def _collect(job: Job) -> list[Answer]:
+    answers = [Answer() for _ in job.prompts]
+    async for chunk in job:
+        answers[chunk.index].take(_sound(chunk))
+    return answers
+
+
+async def _frames(
+    job: Job, reply: Replies, first: Chunk | None, include_usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """A stream's frames. Where usage is asked for, all but the last say null."""
+    extra = {"usage": None} if include_usage else {}
+    count = 0
+    for choice in reply.opening():
+        yield reply.streamed([choice], extra)
+    try:
+        while True:
+            chunk, first = first, None
+            try:
+                if chunk is None:
+                    async with asyncio.timeout(PING_S):
+                        chunk = _sound(await job.__anext__())
+            except TimeoutError:
+                yield replies.PING
+                continue
+            except StopAsyncIteration:
+                break
+            count += len(chunk.token_ids)
+            yield reply.streamed([reply.delta(chunk)], extra)
+        if include_usage:
+            yield reply.streamed([], {"usage": replies.usage(job, count)})
+    except ApiError as error:
+        yield replies.frame(error.body)
+    yield replies.DONE
+
+
+def _sound(chunk: Chunk) -> Chunk:
+    """The chunk, unless the engine failed at it: then ApiError 500."""
+    if chunk.finish_reason is FinishReason.ERROR:
+        raise internal(chunk.error or "The engine could not finish this request.")
+    return chunk
+
+
+def _job_id(request: Request, kind: type[Replies], taken: dict[str, Job]) -> str:
+    """The client's own X-Request-Id where it has one, so that both sides can be matched."""
+    given = request.headers.get("x-request-id", "")
+    if not REQUEST_ID.fullmatch(given):
+        return kind.prefix + uuid.uuid4().hex
+    if kind.prefix + given in taken:
+        raise bad_request(f"A request with X-Request-Id {given!r} is still being served.")
+    return kind.prefix + given
+
+
+def _model(service: Service) -> dict:
+    return {
+        "id": service.model_name, "object": "model", "created": int(service.started_unix),
+        "owned_by": "minillm", "max_model_len": service.config.max_len,
+    }  # fmt: skip
+
+
+async def _body(request: Request) -> bytes:
+    return await read_body(request, _service(request).settings.max_body_bytes)
+
+
+def _service(request: Request) -> Service:
+    return request.app.state.service

@@ -1,0 +1,157 @@
+"""/trace: the running engine's trace as server-sent events, for any number of watchers.
+
+    event: header | snapshot | step | request | ping
+    id: <stream_id>:<last step>
+    data: one object of the trace (docs/contracts.md)
+
+The engine thread adds records to one ring of 4,096 steps; each watcher keeps a place in it and
+reads at its own pace. Last-Event-ID resumes after that step (events between two steps may come
+again); a place that has left the ring, or is more than 1,000 events behind, gets a snapshot.
+Without show_text prompts are blank and each token id is −1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import random
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from minillm.core.trace import Record, StepRecord, TraceHeader, record_data
+from minillm.serve.errors import dump
+from minillm.serve.trace_state import TraceState
+
+RING_STEPS = 4096
+RING_RECORDS = 4 * RING_STEPS  # for a flood of requests that never run
+SLACK = 256
+MAX_BEHIND = 1000
+PING_S = 2.0
+HIDDEN_TOKEN = -1
+EVENT_ID = re.compile(r"([0-9]{1,10}):(-1|[0-9]{1,15})")
+
+
+class TraceRing:
+    """See the module's docstring. header: what a stream begins with; now: seconds, for pings."""
+
+    def __init__(
+        self,
+        header: Callable[[], TraceHeader],
+        now: Callable[[], float],
+        show_text: bool = False,
+    ) -> None:
+        self.stream_id = random.getrandbits(32)
+        self.show_text = show_text
+        self._header, self._now = header, now
+        self._lock = threading.Lock()  # between the engine thread and the watchers
+        self._state = TraceState()
+        self._frames: list[bytes] = []
+        self._steps: list[int] = []  # of each frame, the last step then
+        self._base = 0  # place of the first frame in the ring
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    # ── the engine thread ───────────────────────────────────────────────────────────────────
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Take in what happened since the last call."""
+        with self._lock:
+            for record in records:
+                self._state.take(record)
+                event = "step" if isinstance(record, StepRecord) else "request"
+                data = record_data(record)
+                if not self.show_text:
+                    _hide_text(data)
+                self._frames.append(self._frame(event, data))
+                self._steps.append(self._state.step)
+            self._trim()
+
+    def _trim(self) -> None:
+        """Drop what is older than the ring, a good deal at a time."""
+        oldest = self._state.step - RING_STEPS
+        if len(self._frames) < RING_RECORDS and self._steps[:1] >= [oldest - SLACK]:
+            return
+        drop = bisect.bisect_left(self._steps, oldest)
+        drop = max(drop, len(self._frames) - RING_RECORDS + SLACK, 0)
+        del self._frames[:drop], self._steps[:drop]
+        self._base += drop
+
+    # ── the event loop ──────────────────────────────────────────────────────────────────────
+
+    def notify(self) -> None:
+        """Wake the watchers: there is something new."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def close(self) -> None:
+        """End every stream."""
+        self._closed = True
+        self.notify()
+
+    async def watch(self, last_event_id: str | None = None) -> AsyncIterator[bytes]:
+        """One watcher's frames, for as long as it reads."""
+        first, place = self._begin(last_event_id)
+        yield first
+        while not self._closed:
+            changed = self._changed
+            frames, place = self._read(place)
+            if frames:
+                yield frames
+                continue
+            try:
+                async with asyncio.timeout(PING_S):
+                    await changed.wait()
+            except TimeoutError:
+                yield self._frame("ping", {"type": "ping", "t": self._now()})
+
+    def _begin(self, last_event_id: str | None) -> tuple[bytes, int]:
+        """The header, then all since that id, or a snapshot; and the place after it."""
+        header = self._frame("header", {"type": "header", **asdict(self._header())})
+        with self._lock:
+            place = self._place_after(last_event_id)
+            if place is None:
+                rest = self._snapshot()
+            else:
+                rest = b"".join(self._frames[place - self._base :])
+            return header + rest, self._base + len(self._frames)
+
+    def _read(self, place: int) -> tuple[bytes, int]:
+        with self._lock:
+            end = self._base + len(self._frames)
+            if place < self._base or end - place > MAX_BEHIND:
+                return self._snapshot(), end
+            return b"".join(self._frames[place - self._base :]), end
+
+    def _place_after(self, last_event_id: str | None) -> int | None:
+        """Where to go on after that id; None if the ring does not hold it."""
+        parts = EVENT_ID.fullmatch(last_event_id or "")
+        if parts is None or int(parts[1]) != self.stream_id:
+            return None
+        step = int(parts[2])
+        if step == -1 and self._base == 0:
+            return 0
+        at = bisect.bisect_left(self._steps, step)  # the first frame with it is that step's
+        held = at < len(self._steps) and self._steps[at] == step
+        if not held or (at == 0 and self._base > 0):
+            return None
+        return self._base + at + 1
+
+    def _snapshot(self) -> bytes:
+        return self._frame("snapshot", self._state.snapshot(self.show_text))
+
+    def _frame(self, event: str, data: dict[str, Any]) -> bytes:
+        head = f"event: {event}\nid: {self.stream_id}:{self._state.step}\ndata: "
+        return head.encode() + dump(data) + b"\n\n"
+
+
+def _hide_text(data: dict[str, Any]) -> None:
+    """Take out what was said: a token stays visible as −1, a prompt as its length."""
+    if "rows" in data:
+        data["rows"] = [
+            (*row[:5], None if row[5] is None else HIDDEN_TOKEN) for row in data["rows"]
+        ]
+    elif "prompt_preview" in data:
+        data["prompt_preview"] = ""
