@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from minillm.core.config import EngineConfig
@@ -11,11 +12,13 @@ def check_prompt(token_ids: Sequence[int], vocab_size: int | None) -> None:
     """Raise ValueError for an empty prompt or an id outside the vocabulary (None: any ≥ 0)."""
     if not token_ids:
         raise ValueError("The prompt is empty: it needs at least 1 token.")
+    limit = math.inf if vocab_size is None else vocab_size
+    if set(map(type, token_ids)) == {int} and min(token_ids) >= 0 and max(token_ids) < limit:
+        return  # the quick answer, nearly always
     for token_id in token_ids:
-        known = isinstance(token_id, int) and token_id >= 0
-        if not known or (vocab_size is not None and token_id >= vocab_size):
-            limit = f"0 to {vocab_size - 1}" if vocab_size else "integers ≥ 0"
-            raise ValueError(f"Token id {token_id!r} is not in the vocabulary ({limit}).")
+        if not (isinstance(token_id, int) and 0 <= token_id < limit):
+            known = f"0 to {vocab_size - 1}" if vocab_size else "integers ≥ 0"
+            raise ValueError(f"Token id {token_id!r} is not in the vocabulary ({known}).")
 
 
 def too_long(num_prompt_tokens: int, config: EngineConfig) -> str:

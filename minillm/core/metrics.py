@@ -95,9 +95,9 @@ def request_metrics(trace: Trace) -> dict[int, RequestMetrics]:
             request.finished = event.t
             request.reason = event.event if event.event != "finish" else event.data["reason"]
     for step in trace.steps:
-        for row in step.rows:
-            if row.token_id is not None:
-                request = requests[row.req_idx]
+        for index, _, _, _, _, token_id in step.raw_rows:
+            if token_id is not None:
+                request = requests[index]
                 if request.token_times is None:
                     request.token_times = []
                 request.token_times.append(step.t_end)
@@ -151,13 +151,13 @@ def count_padding(*traces: Trace) -> Padding:
     """Add up real and padding tokens; rows of CUDA-graph filler do not count."""
     real = prompt = dead = rows = 0
     for step in chain.from_iterable(trace.steps for trace in traces):
-        rows += len(step.rows)
-        for row in step.rows:
-            real += row.n_tokens
-            if row.kind == DEAD:
-                dead += row.n_padding
+        rows += len(step.raw_rows)
+        for _, kind, n_tokens, n_padding, _, _ in step.raw_rows:
+            real += n_tokens
+            if kind == DEAD:
+                dead += n_padding
             else:
-                prompt += row.n_padding
+                prompt += n_padding
     return Padding(real, prompt, dead, rows)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from minillm.core import CacheConfig, EngineConfig, LLMEngine, SchedulerConfig
 from minillm.core.config import check_policy
@@ -73,19 +74,24 @@ class EngineOptions:
         return CacheConfig(self.num_blocks, self.block_size, self.prefix_caching)
 
 
-def engine_maker(spec: ReplicaSpec, options: EngineOptions) -> Callable[[], LLMEngine]:
-    """A function that makes a fresh engine of that kind; wrong options raise here, not there."""
+def make_runner(spec: ReplicaSpec, options: EngineOptions) -> SimulatedRunner:
+    """The simulated device of one replica."""
+    return SimulatedRunner.for_gpu(
+        spec.gpu, options.model, preset=options.preset, tp=spec.tp, pp=spec.pp,
+        dtype=options.dtype, seed=options.seed,
+    )  # fmt: skip
+
+
+def engine_config(spec: ReplicaSpec, options: EngineOptions) -> EngineConfig:
+    """What one replica's engine is built from. ValueError in one sentence for wrong options."""
     check_policy(options.policy)
+    cache = options.cache_config(make_runner(spec, options))
+    return EngineConfig(cache, options.scheduler_config(), policy=options.policy)
 
-    def runner() -> SimulatedRunner:
-        return SimulatedRunner.for_gpu(
-            spec.gpu, options.model, preset=options.preset, tp=spec.tp, pp=spec.pp,
-            dtype=options.dtype, seed=options.seed,
-        )  # fmt: skip
 
-    cache = options.cache_config(runner())
-    config = EngineConfig(cache, options.scheduler_config(), policy=options.policy)
-    return lambda: LLMEngine(config, runner())
+def make_engine(spec: ReplicaSpec, options: EngineOptions) -> LLMEngine:
+    """A fresh engine of that kind, on a virtual clock."""
+    return LLMEngine(engine_config(spec, options), make_runner(spec, options))
 
 
 def make_workload(
@@ -181,14 +187,13 @@ def run_cluster(
 ) -> tuple[Cluster, ClusterRun, float]:
     """The cluster after the run (its engines hold the traces), what came of it, wall seconds."""
     options = options or EngineOptions(seed=seed)
-    makers = {spec: engine_maker(spec, options) for spec in dict.fromkeys(specs)}
-    capacity = {spec: make().config.cache.num_tokens for spec, make in makers.items()}
+    configs = {spec: engine_config(spec, options) for spec in dict.fromkeys(specs)}
     chosen = make_router(
         router, len(specs), weights=weights, seed=seed,
-        capacity_tokens=[capacity[spec] for spec in specs],
+        capacity_tokens=[configs[spec].cache.num_tokens for spec in specs],
     )  # fmt: skip
     cluster = Cluster(
-        [makers[spec] for spec in specs], chosen,
+        [partial(make_engine, spec, options) for spec in specs], chosen,
         request_s=[get_preset(options.preset).request_s] * len(specs),
         load_info_age=load_info_age, on_failure=on_failure,
         failures=parse_failures(fail, len(specs)) if fail else (),
@@ -238,6 +243,6 @@ def _pace(seconds: float, cluster: Cluster, run: ClusterRun) -> dict:
 
 
 __all__ = [
-    "EngineOptions", "engine_maker", "make_workload", "run_cluster",
+    "EngineOptions", "engine_config", "make_engine", "make_workload", "run_cluster",
     "simulate_cluster", "simulate_run",
 ]  # fmt: skip

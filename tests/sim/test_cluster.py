@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from minillm.core import (
@@ -205,6 +207,7 @@ def test_a_cluster_s_report_adds_up():
         assert sum(r[figure] for r in replicas) == report[figure]
     assert sum(r["sent"] for r in replicas) == 60 + report["retries"]
     assert report["completed"] == 60
+    assert json.loads(json.dumps(report, allow_nan=False))["replicas"][0]["replica"] == 0
 
 
 def test_requests_of_a_trace_are_served_with_its_own_lengths():
