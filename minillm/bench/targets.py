@@ -20,7 +20,7 @@ from minillm.llm import LLM
 from minillm.llm.simulated import PseudoTokenizer
 from minillm.sim import SimulatedRunner
 from minillm.sim.cluster_spec import parse_replicas
-from minillm.sim.simulate import EngineOptions, engine_maker
+from minillm.sim.simulate import EngineOptions, engine_config, make_engine
 
 STATIC_WAIT_S = 1.0  # as when serving: a batch that never fills goes after this
 
@@ -141,7 +141,8 @@ def simulated_target(gpu: str, options: EngineOptions) -> EngineTarget:
     if len(specs) != 1:
         raise ValueError(f"One engine is one replica, but {gpu!r} names {len(specs)}.")
     limits = (("max_wait_s", STATIC_WAIT_S), *options.limits)
-    make_engine = engine_maker(specs[0], replace(options, limits=limits))
+    options = replace(options, limits=limits)
+    engine_config(specs[0], options)  # what is wrong is said now, not at the first request
     tokenizer = PseudoTokenizer(SimulatedRunner().vocab_size)
 
     def encode(planned: PlannedRequest) -> Sequence[int]:
@@ -149,4 +150,4 @@ def simulated_target(gpu: str, options: EngineOptions) -> EngineTarget:
             return planned.source.prompt_token_ids()
         return tokenizer.encode(planned.text)
 
-    return EngineTarget(make_engine, encode)
+    return EngineTarget(lambda: make_engine(specs[0], options), encode)
