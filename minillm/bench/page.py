@@ -73,7 +73,7 @@ def run_figures(requests: Sequence[ClientRequest], slo: dict[str, float | None])
     over_time = sorted((r.scheduled, r.ttft * 1e3) for r in done)
     return [
         line_chart(
-            "TTFT of each request, when it was due", [Series("TTFT", _thin(over_time))],
+            "TTFT of each request, when it was due", [Series("TTFT", _thin(over_time), line=False)],
             "seconds after the start", "TTFT (ms)", limit=slo["ttft_ms"],
         ),
         line_chart(

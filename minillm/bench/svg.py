@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 34, 46
+LEFT, RIGHT, TOP, BOTTOM = 62, 26, 44, 46
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points in order of x. labels: a word at each point. steps: hold y until the next x."""
+    """Points in order of x. labels: a word at each point. steps: hold y until the next x.
+
+    line, dots: what is drawn of them.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
     labels: Sequence[str] = ()
     steps: bool = False
+    line: bool = True
     dots: bool = True
 
 
@@ -127,7 +131,7 @@ def _series(one: Series, css: str, x_axis: _Axis, y_axis: _Axis) -> list[str]:
     path = f"M{places[0][0]:.1f} {places[0][1]:.1f}"
     for x, y in places[1:]:
         path += f"H{x:.1f}V{y:.1f}" if one.steps else f"L{x:.1f} {y:.1f}"
-    parts = [f'<path class="line {css}" d="{path}"/>']
+    parts = [f'<path class="line {css}" d="{path}"/>'] if one.line else []
     if one.dots:
         for (x, y), (value_x, value_y) in zip(places, one.points, strict=True):
             parts.append(f'<circle class="dot {css}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
@@ -140,9 +144,9 @@ def _series(one: Series, css: str, x_axis: _Axis, y_axis: _Axis) -> list[str]:
 def _legend(drawn: Sequence[Series]) -> list[str]:
     if len(drawn) < 2:
         return []
-    parts, x = [], WIDTH - RIGHT
-    for number, one in reversed(list(enumerate(drawn))):
-        x -= 7 * len(one.name) + 22
-        parts.append(f'<path class="line s{number % 4}" d="M{x} 12h14"/>')
-        parts.append(f'<text class="tick" x="{x + 18}" y="16">{escape(one.name)}</text>')
+    parts, x = [], LEFT
+    for number, one in enumerate(drawn):
+        parts.append(f'<path class="line s{number % 4}" d="M{x} 29h14"/>')
+        parts.append(f'<text class="tick" x="{x + 18}" y="33">{escape(one.name)}</text>')
+        x += 7 * len(one.name) + 34
     return parts
