@@ -14,14 +14,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import minillm
-from minillm.cli import bench, chat, compare, doctor, generate
+from minillm.cli import bench, chat, compare, doctor, generate, serve, simulate
 
 COMMANDS = {
     "doctor": doctor,
     "generate": generate,
     "chat": chat,
     "compare": compare,
+    "serve": serve,
     "bench": bench,
+    "simulate": simulate,
 }
 
 

@@ -66,7 +66,7 @@ def make_app(
             ApiError: on_api_error,
             HTTPException: on_http_error,
             Exception: on_fault,
-        },  # fmt: skip
+        },
         lifespan=lifespan,
     )
     app.state.service = service

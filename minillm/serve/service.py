@@ -54,7 +54,7 @@ class Service:
         self.settings = settings = settings or ServerSettings()
         engine = engine or serving_engine(llm)
         self.config = engine.config
-        self.model_name = settings.served_model_name or llm.info.model
+        self.model_name = settings.served_model_name or llm.info.model.partition(" (")[0]
         self.started_unix = time.time()
         self._header = engine.trace.header
         self.metrics = ServerMetrics(engine, self.model_name)
