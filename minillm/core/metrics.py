@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from dataclasses import dataclass, field
+from itertools import pairwise
 
-from minillm.core.trace import DEAD, Trace
+from minillm.core.trace import DEAD, RequestEvent, StepRecord, Trace
 
 FEW_FOR_P99 = 100  # fewer samples than this, and a p99 says little
 
@@ -77,15 +77,64 @@ class RequestMetrics:
         return self.reason in ("stop", "length")
 
 
-def request_metrics(trace: Trace) -> dict[int, RequestMetrics]:
-    """Each request's figures by its index, in order of arrival."""
-    requests: dict[int, RequestMetrics] = {}
-    for event in trace.events:
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Tokens and rows computed over all steps, and how many of them were padding."""
+
+    real_tokens: int
+    prompt_padding: int
+    dead_rows: int
+    rows: int
+
+    @property
+    def total_tokens(self) -> int:
+        return self.real_tokens + self.prompt_padding + self.dead_rows
+
+
+@dataclass(slots=True)
+class Tally:
+    """A trace added up, all at once or piece by piece: a long run need not keep its records.
+
+    requests: by index, in order of arrival. running: Σ over steps. busy_s: seconds in steps.
+    kv_block_s: Σ of a step's seconds · blocks in use. Graph filler rows count nowhere.
+    """
+
+    requests: dict[int, RequestMetrics] = field(default_factory=dict)
+    steps: int = 0
+    last_end: float | None = None
+    running: int = 0
+    real_tokens: int = 0
+    prompt_padding: int = 0
+    dead_rows: int = 0
+    rows: int = 0
+    busy_s: float = 0.0
+    kv_block_s: float = 0.0
+    kv_used_max: int = 0
+
+    @property
+    def padding(self) -> Padding:
+        return Padding(self.real_tokens, self.prompt_padding, self.dead_rows, self.rows)
+
+    def take(self, trace: Trace) -> Tally:
+        """Add all records of a trace that it has not been given yet."""
+        for event in trace.events:
+            self._take_event(event)
+        for step in trace.steps:
+            self._take_step(step)
+        return self
+
+    def drain(self, trace: Trace) -> None:
+        """Add all records, and let the trace forget them."""
+        self.take(trace)
+        for records in (trace.events, trace.steps, trace.records):
+            records.clear()
+
+    def _take_event(self, event: RequestEvent) -> None:
         if event.event == "arrive":
             prompt = event.data.get("prompt_len", 0)
-            requests[event.req] = RequestMetrics(event.req, event.id, event.t, prompt)
-            continue
-        request = requests[event.req]
+            self.requests[event.req] = RequestMetrics(event.req, event.id, event.t, prompt)
+            return
+        request = self.requests[event.req]
         if event.event == "admit" and request.admitted is None:
             request.admitted = event.t
             request.cached_tokens = event.data.get("tokens_cached", 0)
@@ -94,14 +143,37 @@ def request_metrics(trace: Trace) -> dict[int, RequestMetrics]:
         elif event.event in ("finish", "abort", "refuse"):
             request.finished = event.t
             request.reason = event.event if event.event != "finish" else event.data["reason"]
-    for step in trace.steps:
-        for index, _, _, _, _, token_id in step.raw_rows:
+
+    def _take_step(self, step: StepRecord) -> None:
+        requests, end = self.requests, step.t_end
+        for index, kind, n_tokens, n_padding, _, token_id in step.raw_rows:
+            self.real_tokens += n_tokens
+            if kind == DEAD:
+                self.dead_rows += n_padding
+            else:
+                self.prompt_padding += n_padding
             if token_id is not None:
                 request = requests[index]
                 if request.token_times is None:
                     request.token_times = []
-                request.token_times.append(step.t_end)
-    return requests
+                request.token_times.append(end)
+        self.steps += 1
+        self.last_end = end
+        self.running += step.running
+        self.rows += len(step.raw_rows)
+        self.busy_s += end - step.t_start
+        self.kv_block_s += (end - step.t_start) * step.kv_used
+        self.kv_used_max = max(self.kv_used_max, step.kv_used)
+
+
+def request_metrics(trace: Trace) -> dict[int, RequestMetrics]:
+    """Each request's figures by its index, in order of arrival."""
+    return Tally().take(trace).requests
+
+
+def count_padding(trace: Trace) -> Padding:
+    """Real and padding tokens over all steps."""
+    return Tally().take(trace).padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,59 +205,37 @@ class Summary:
     few_for_p99: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """Tokens and rows computed over all steps, and how many of them were padding."""
-
-    real_tokens: int
-    prompt_padding: int
-    dead_rows: int
-    rows: int
-
-    @property
-    def total_tokens(self) -> int:
-        return self.real_tokens + self.prompt_padding + self.dead_rows
-
-
-def count_padding(*traces: Trace) -> Padding:
-    """Add up real and padding tokens; rows of CUDA-graph filler do not count."""
-    real = prompt = dead = rows = 0
-    for step in chain.from_iterable(trace.steps for trace in traces):
-        rows += len(step.raw_rows)
-        for _, kind, n_tokens, n_padding, _, _ in step.raw_rows:
-            real += n_tokens
-            if kind == DEAD:
-                dead += n_padding
-            else:
-                prompt += n_padding
-    return Padding(real, prompt, dead, rows)
-
-
 def summarize(trace: Trace) -> Summary:
     """The figures of one run."""
-    return summarize_together(list(request_metrics(trace).values()), [trace])
+    tally = Tally().take(trace)
+    return summarize_together(list(tally.requests.values()), [tally])
 
 
-def summarize_together(requests: Sequence[RequestMetrics], traces: Sequence[Trace]) -> Summary:
-    """The figures of requests that several engines on one clock served; steps of all count."""
-    padding = count_padding(*traces)
-    steps = [step for trace in traces for step in trace.steps]
+def summarize_together(requests: Sequence[RequestMetrics], tallies: Sequence[Tally]) -> Summary:
+    """The figures of requests that several engines on one clock served, and of all their steps."""
+    each = [tally.padding for tally in tallies]
+    padding = Padding(
+        sum(p.real_tokens for p in each), sum(p.prompt_padding for p in each),
+        sum(p.dead_rows for p in each), sum(p.rows for p in each),
+    )  # fmt: skip
+    steps = sum(tally.steps for tally in tallies)
+    ends = [tally.last_end for tally in tallies if tally.steps]
     done = [r for r in requests if r.completed]
     tokens = sum(r.output_tokens for r in done)
     start = min((r.arrival for r in requests), default=0.0)
-    makespan = max(step.t_end for step in steps) - start if steps else None
+    makespan = max(ends) - start if ends else None
     ttft = _milliseconds(r.ttft for r in done)
     itl = _milliseconds(gap for r in done for gap in r.itl)
     tpot = _milliseconds(r.tpot for r in done)
     e2e = _milliseconds(r.e2e for r in done)
-    running = sum(step.running for step in steps)
+    running = sum(tally.running for tally in tallies)
     return Summary(
         requests=len(requests),
         completed=len(done),
         failed=sum(r.reason in ("error", "refuse") for r in requests),
         output_tokens=tokens,
         prompt_tokens=sum(r.prompt_tokens for r in done),
-        steps=len(steps),
+        steps=steps,
         makespan_s=makespan,
         output_tok_s=_share(tokens, makespan),
         ttft_p50_ms=percentile(ttft, 50), ttft_p99_ms=percentile(ttft, 99),
@@ -196,7 +246,7 @@ def summarize_together(requests: Sequence[RequestMetrics], traces: Sequence[Trac
         prompt_padding_fraction=_share(padding.prompt_padding, padding.total_tokens),
         dead_row_fraction=_share(padding.dead_rows, padding.total_tokens),
         row_padding_fraction=_share(padding.dead_rows, padding.rows),
-        mean_running=_share(running, len(steps)),
+        mean_running=_share(running, steps),
         preemptions=sum(r.num_preemptions for r in requests),
         few_for_p99=len(ttft) < FEW_FOR_P99,
     )  # fmt: skip

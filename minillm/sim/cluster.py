@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from minillm.core import LLMEngine, QueueFullError, RequestOutput
-from minillm.core.metrics import RequestMetrics, request_metrics
+from minillm.core.metrics import RequestMetrics, Tally
 from minillm.sim.cluster_spec import Failure, check_failures
 from minillm.sim.load_board import LoadBoard
 from minillm.sim.replica import Replica, Sent
@@ -28,6 +28,7 @@ from minillm.sim.routers import Router
 from minillm.sim.workload import SimRequest
 
 ON_FAILURE = ("retry", "fail")
+FOLD_STEPS = 256  # a trace that is not kept is added up each time it has grown by that many steps
 _REASON = RequestOutput._fields.index("finish_reason")  # by number: this runs for each token
 FAIL, RETURN, ARRIVE, QUEUE, STEP = range(5)  # kinds of events, in their order at equal times
 
@@ -41,14 +42,18 @@ class ClusterRun:
 
     requests: list[RequestMetrics]
     by_replica: dict[int | None, list[RequestMetrics]]
+    tallies: dict[int, list[Tally]]  # by replica: one of each engine it had
     num_retries: int = 0
     num_lost: int = 0  # attempts that a failure ended
     sent: dict[int, int] = field(default_factory=dict)  # attempts by replica
 
 
 class Cluster:
-    """Replicas, a router, and what may go wrong. `request_s`: from the router's choice until the
-    request stands in its replica's queue (HTTP, tokenizer); it counts in TTFT."""
+    """Replicas, a router, and what may go wrong.
+
+    request_s: from the router's choice until the request stands in its replica's queue (HTTP,
+    tokenizer); it counts in TTFT. keep_traces False: step records are added up and forgotten.
+    """
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Cluster:
         *,
         request_s: Sequence[float] | None = None,
         load_info_age: float = 0.0,
+        keep_traces: bool = True,
         failures: Iterable[Failure] = (),
         on_failure: str = "retry",
     ) -> None:
@@ -69,6 +75,7 @@ class Cluster:
         self.request_s = request_s or [0.0] * len(self.replicas)
         self.failures = check_failures(list(failures), len(self.replicas))
         self.on_failure = on_failure
+        self.keep_traces = keep_traces
         self._board = LoadBoard(len(self.replicas), load_info_age)
         self._events: list[tuple] = []
         self._order = count()
@@ -155,6 +162,8 @@ class Cluster:
         if not engine.has_unfinished:
             return
         replica.outputs = engine.step()
+        if not self.keep_traces and len(engine.trace.steps) >= FOLD_STEPS:
+            replica.engines[engine].drain(engine.trace)
         if not engine.idle:
             replica.busy = True
             self._schedule(engine.clock.now(), replica)
@@ -248,10 +257,13 @@ class Cluster:
     def collect(self, requests: Sequence[SimRequest]) -> ClusterRun:
         """The figures of the requests that were served."""
         figures = {}
+        tallies: dict[int, list[Tally]] = {}
         for replica in self.replicas:
-            for engine in replica.engines:
-                by_id = {m.request_id: m for m in request_metrics(engine.trace).values()}
-                figures[engine] = by_id
+            tallies[replica.index] = []
+            for engine, tally in replica.engines.items():
+                tally.take(engine.trace)
+                tallies[replica.index].append(tally)
+                figures[engine] = {m.request_id: m for m in tally.requests.values()}
         by_replica: dict[int | None, list[RequestMetrics]] = {None: []}
         by_replica |= {replica.index: [] for replica in self.replicas}
         everyone = []
@@ -266,4 +278,4 @@ class Cluster:
                 metrics.reason = "error"
             everyone.append(metrics)
             by_replica[sent.replica.index if sent else None].append(metrics)
-        return ClusterRun(everyone, by_replica, self._retries, self._lost, self._sent)
+        return ClusterRun(everyone, by_replica, tallies, self._retries, self._lost, self._sent)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minillm.core import LLMEngine, Request, RequestOutput
+from minillm.core.metrics import Tally
 from minillm.sim.workload import SimRequest
 
 
@@ -24,13 +25,13 @@ class Sent:
 
 
 class Replica:
-    """One engine at a time; after a failure a new one. `engines` keeps all of them, in order."""
+    """One engine at a time; after a failure a new one. `engines`: all of them, and their sums."""
 
     def __init__(self, index: int, make_engine: Callable[[], LLMEngine]) -> None:
         self.index = index
         self.make_engine = make_engine
         self.engine = make_engine()
-        self.engines = [self.engine]
+        self.engines = {self.engine: Tally()}
         self.up = True
         self.sent: dict[str, Sent] = {}  # in flight
         self.fresh: set[str] = set()  # of those, the ones without a token yet
@@ -43,4 +44,4 @@ class Replica:
         self.up = True
         self.engine = self.make_engine()
         self.engine.clock.advance_to(now)
-        self.engines.append(self.engine)
+        self.engines[self.engine] = Tally()

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from statistics import fmean
 
 from minillm.core import LLMEngine, percentile
-from minillm.core.metrics import RequestMetrics, summarize_together
+from minillm.core.metrics import RequestMetrics, Tally, summarize_together
 from minillm.sim.cluster import Cluster, ClusterRun
 from minillm.sim.cluster_spec import ReplicaSpec
 
@@ -37,36 +37,33 @@ def latencies(requests: Iterable[RequestMetrics]) -> dict[str, float | None]:
     return figures
 
 
-def kv_figures(engines: Sequence[LLMEngine]) -> dict[str, float | int | None]:
-    """Blocks in use (share of the pool; mean over time while steps ran) and prefix hits.
+def engine_report(
+    requests: Sequence[RequestMetrics], engines: Sequence[LLMEngine], tallies: Sequence[Tally]
+) -> dict[str, object]:
+    """The figures of one replica: `engines` are its engine and those it had before failures.
 
-    prefix_hit_rate: prompt tokens found in the cache ÷ prompt tokens looked up.
+    kv_used_*: blocks in use ÷ blocks; the mean is over the time in steps (busy_s).
     """
-    busy = used = 0.0
-    most = 0
-    for engine in engines:
-        for step in engine.trace.steps:
-            length = step.t_end - step.t_start
-            busy += length
-            used += length * step.kv_used
-            most = max(most, step.kv_used)
-    blocks = engines[0].config.cache.num_blocks
-    queries = sum(engine.kv.prefix_queries for engine in engines)
-    hits = sum(engine.kv.prefix_hits for engine in engines)
+    cache = engines[0].config.cache
+    busy = sum(tally.busy_s for tally in tallies)
+    used = sum(tally.kv_block_s for tally in tallies)
     return {
-        "num_blocks": blocks,
-        "kv_tokens": engines[0].config.cache.num_tokens,
-        "kv_used_mean": used / busy / blocks if busy else None,
-        "kv_used_max": most / blocks if busy else None,
-        "prefix_hit_rate": hits / queries if queries else None,
+        **asdict(summarize_together(requests, tallies)),
+        **latencies(requests),
+        "num_blocks": cache.num_blocks,
+        "kv_tokens": cache.num_tokens,
+        "kv_used_mean": used / busy / cache.num_blocks if busy else None,
+        "kv_used_max": max(tally.kv_used_max for tally in tallies) / cache.num_blocks,
+        "prefix_hit_rate": hit_rate(engines),
         "busy_s": busy,
     }
 
 
-def engine_report(requests: Sequence[RequestMetrics], engines: Sequence[LLMEngine]) -> dict:
-    """The figures of one replica: `engines` are its engine and those it had before failures."""
-    summary = summarize_together(requests, [engine.trace for engine in engines])
-    return {**asdict(summary), **latencies(requests), **kv_figures(engines)}
+def hit_rate(engines: Sequence[LLMEngine]) -> float | None:
+    """Prompt tokens found in the prefix cache ÷ prompt tokens looked up."""
+    queries = sum(engine.kv.prefix_queries for engine in engines)
+    hits = sum(engine.kv.prefix_hits for engine in engines)
+    return hits / queries if queries else None
 
 
 def cluster_report(
@@ -78,19 +75,18 @@ def cluster_report(
     """
     replicas = []
     for replica, spec in zip(cluster.replicas, specs, strict=True):
-        report = engine_report(run.by_replica[replica.index], replica.engines)
+        index, engines = replica.index, list(replica.engines)
         head = {
-            "replica": replica.index, "gpu": str(spec), "sent": run.sent[replica.index],
-            "failures": len(replica.engines) - 1 if replica.up else len(replica.engines),
+            "replica": index, "gpu": str(spec), "sent": run.sent[index],
+            "failures": len(engines) - 1 if replica.up else len(engines),
         }  # fmt: skip
+        report = engine_report(run.by_replica[index], engines, run.tallies[index])
         replicas.append({**head, **report})
-    engines = [engine for replica in cluster.replicas for engine in replica.engines]
-    queries = sum(engine.kv.prefix_queries for engine in engines)
-    hits = sum(engine.kv.prefix_hits for engine in engines)
+    tallies = [tally for each in run.tallies.values() for tally in each]
     return {
-        **asdict(summarize_together(run.requests, [engine.trace for engine in engines])),
+        **asdict(summarize_together(run.requests, tallies)),
         **latencies(run.requests),
-        "prefix_hit_rate": hits / queries if queries else None,
+        "prefix_hit_rate": hit_rate([e for replica in cluster.replicas for e in replica.engines]),
         "retries": run.num_retries,
         "lost_attempts": run.num_lost,
         "replicas": replicas,

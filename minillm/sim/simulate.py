@@ -128,13 +128,13 @@ def simulate_run(
     named = workload is None
     if named:
         workload = make_workload(trace, rate=rate, requests=requests, arrivals=arrivals, seed=seed)
-    cluster, run, seconds = run_cluster([spec], workload, options, seed=seed)
+    cluster, run, seconds = run_cluster([spec], workload, options, keep_traces=False, seed=seed)
     engine = cluster.replicas[0].engine
     return {
         **_setting(options, trace if named else None, rate if named else None, seed),
         "gpu": engine.runner.cost_model.gpu.name, "tp": tp, "pp": pp,
-        **engine_report(run.requests, [engine]),
-        **_pace(seconds, cluster, run),
+        **engine_report(run.requests, [engine], run.tallies[0]),
+        **_pace(seconds, run),
     }  # fmt: skip
 
 
@@ -162,14 +162,14 @@ def simulate_cluster(
         workload = make_workload(trace, rate=rate, requests=requests, arrivals=arrivals, seed=seed)
     cluster, run, seconds = run_cluster(
         specs, workload, options, router=router, weights=weights, load_info_age=load_info_age,
-        fail=fail, on_failure=on_failure, seed=seed,
+        fail=fail, on_failure=on_failure, keep_traces=False, seed=seed,
     )  # fmt: skip
     return {
         **_setting(options, trace if named else None, rate if named else None, seed),
         "router": router, "load_info_age": load_info_age, "on_failure": on_failure,
         "gpus": sum(spec.num_gpus for spec in specs),
         **cluster_report(cluster, run, specs),
-        **_pace(seconds, cluster, run),
+        **_pace(seconds, run),
     }  # fmt: skip
 
 
@@ -183,9 +183,13 @@ def run_cluster(
     load_info_age: float = 0.0,
     fail: str = "",
     on_failure: str = "retry",
+    keep_traces: bool = True,
     seed: int = 0,
 ) -> tuple[Cluster, ClusterRun, float]:
-    """The cluster after the run (its engines hold the traces), what came of it, wall seconds."""
+    """The cluster after the run (its engines hold the traces), what came of it, wall seconds.
+
+    keep_traces False: only figures are kept, and a run of any length fits into memory.
+    """
     options = options or EngineOptions(seed=seed)
     configs = {spec: engine_config(spec, options) for spec in dict.fromkeys(specs)}
     chosen = make_router(
@@ -195,7 +199,7 @@ def run_cluster(
     cluster = Cluster(
         [partial(make_engine, spec, options) for spec in specs], chosen,
         request_s=[get_preset(options.preset).request_s] * len(specs),
-        load_info_age=load_info_age, on_failure=on_failure,
+        load_info_age=load_info_age, on_failure=on_failure, keep_traces=keep_traces,
         failures=parse_failures(fail, len(specs)) if fail else (),
     )  # fmt: skip
     with _few_collections():
@@ -232,9 +236,9 @@ def _setting(options: EngineOptions, trace: str | None, rate: float | None, seed
     }  # fmt: skip
 
 
-def _pace(seconds: float, cluster: Cluster, run: ClusterRun) -> dict:
+def _pace(seconds: float, run: ClusterRun) -> dict:
     """How fast the simulation itself ran, on this machine."""
-    steps = sum(len(e.trace.steps) for replica in cluster.replicas for e in replica.engines)
+    steps = sum(tally.steps for each in run.tallies.values() for tally in each)
     return {
         "sim_seconds": seconds,
         "sim_steps_per_s": steps / seconds,

@@ -16,10 +16,11 @@ from minillm.core import (
     summarize,
 )
 from minillm.sim import CostModel, SimulatedRunner
-from minillm.sim.cluster import Cluster
+from minillm.sim.cluster import FOLD_STEPS, Cluster
 from minillm.sim.cluster_spec import Failure, ReplicaSpec
+from minillm.sim.report import cluster_report
 from minillm.sim.routers import ROUTERS, make_router
-from minillm.sim.simulate import EngineOptions, simulate_cluster, simulate_run
+from minillm.sim.simulate import EngineOptions, run_cluster, simulate_cluster, simulate_run
 from minillm.sim.workload import Fixed, Lognormal, own_request, synthetic, with_tenants
 
 TOKEN_S = CostModel(step_s=1.0, token_s=0.0, context_s=0.0)  # one step is one second
@@ -262,3 +263,15 @@ def test_figures_come_from_the_core_s_definitions():
     by_id = {r.request_id: r for r in request_metrics(one.replicas[0].engine.trace).values()}
     assert run.requests == [by_id[w.request_id] for w in work[:5]]
     assert report["output_tok_s"] == pytest.approx(report["output_tokens"] / report["makespan_s"])
+
+
+def test_a_run_that_forgets_its_steps_gives_the_same_figures():
+    work = synthetic(80, 20.0, seed=6, outputs=Fixed(80))
+    specs = [ReplicaSpec("A100-80GB-SXM"), ReplicaSpec("H100-80GB-SXM")]
+    reports, kept = [], []
+    for keep in (True, False):
+        made, run, _ = run_cluster(specs, work, fail="0@1-2", keep_traces=keep)
+        reports.append(cluster_report(made, run, specs))
+        kept.append(sum(len(e.trace.steps) for r in made.replicas for e in r.engines))
+    assert reports[0] == reports[1]
+    assert kept[0] == reports[0]["steps"] > kept[1] + FOLD_STEPS
