@@ -93,7 +93,7 @@ def _name_the_rule(
     remaining = request.num_remaining
     if not 1 <= row.num_tokens <= remaining:
         rule = "a row computes at least 1 token and no more than remain"
-        raise broken(rule, f"1 to {remaining}", row.num_tokens)
+        raise broken(rule, f"1 to {remaining}" if remaining > 1 else "1", row.num_tokens)
     if row.num_padding < 0:
         raise broken("padding cannot be negative", "0 or more", row.num_padding)
     caught_up = row.num_tokens == remaining
