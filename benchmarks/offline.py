@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 
 import psutil
-import torch
 
 from minillm.core import (
     Arrival,
@@ -56,6 +55,8 @@ def load_workload(name: str) -> list[Arrival]:
 
 def machine() -> dict:
     """What a figure has to be read with: processor, cores, memory, versions."""
+    import torch  # here, so that minillm.model sets the thread pool up before torch is loaded
+
     return {
         "cpu": cpu_name(),
         "cores": usable_cores(),
