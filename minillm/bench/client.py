@@ -97,24 +97,55 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def open_http(base_url: str, api_key: str | None, timeout_s: float) -> httpx.AsyncClient:
-    """A client without a limit of connections; a proxy's settings don't count for loopback."""
-    import httpx
+class HttpPool:
+    """Clients of one connection each, made when all others are busy, kept open for the next.
 
-    headers = {"Accept-Encoding": "identity"}  # a chunk must not wait in a decompressor
-    if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
-    return httpx.AsyncClient(
-        headers=headers,
-        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
-        limits=httpx.Limits(
-            max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_S
-        ),
-        trust_env=not is_loopback(base_url),
-    )
+    httpx's own pool looks at every connection for every request: with hundreds open that takes
+    longer than a token. A proxy's settings don't count for a loopback address.
+    """
+
+    def __init__(self, base_url: str, api_key: str | None, timeout_s: float) -> None:
+        import httpx
+
+        headers = {"Accept-Encoding": "identity"}  # a chunk must not wait in a decompressor
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._settings = {
+            "headers": headers,
+            "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            "limits": httpx.Limits(keepalive_expiry=KEEPALIVE_S),
+            "trust_env": not is_loopback(base_url),
+            "verify": httpx.create_ssl_context(),  # slow to make: one for all
+        }
+        self._all: list[httpx.AsyncClient] = []
+        self._free: list[httpx.AsyncClient] = []
+
+    def prepare(self, count: int) -> None:
+        """Make clients before the clock runs: each takes a millisecond."""
+        for client in [self.take() for _ in range(count)]:
+            self.give(client)
+
+    def take(self) -> httpx.AsyncClient:
+        import httpx
+
+        if self._free:
+            return self._free.pop()
+        client = httpx.AsyncClient(**self._settings)
+        self._all.append(client)
+        return client
+
+    def give(self, client: httpx.AsyncClient) -> None:
+        self._free.append(client)
+
+    async def __aenter__(self) -> HttpPool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._all:
+            await client.aclose()
 
 
-async def find_model(http: httpx.AsyncClient, base_url: str, wanted: str | None) -> str:
+async def find_model(pool: HttpPool, base_url: str, wanted: str | None) -> str:
     """The wanted model, else the first that the server names.
 
     Raises ValueError in one sentence when no server answers or it refuses the key.
@@ -122,7 +153,7 @@ async def find_model(http: httpx.AsyncClient, base_url: str, wanted: str | None)
     import httpx
 
     try:
-        response = await http.get(f"{base_url}/models", timeout=CONNECT_S)
+        response = await pool.take().get(f"{base_url}/models", timeout=CONNECT_S)
     except httpx.HTTPError as error:
         raise ValueError(f"No server answers at {base_url} ({_reason(error)}).") from None
     if response.status_code in (401, 403):
@@ -144,8 +175,8 @@ async def find_model(http: httpx.AsyncClient, base_url: str, wanted: str | None)
 class OpenAIClient:
     """Sends planned requests. clock(): seconds since the run began."""
 
-    def __init__(self, http: httpx.AsyncClient, target: Target, start: float) -> None:
-        self.http, self.target, self.start = http, target, start
+    def __init__(self, pool: HttpPool, target: Target, start: float) -> None:
+        self.pool, self.target, self.start = pool, target, start
 
     def clock(self) -> float:
         return time.perf_counter() - self.start
@@ -154,11 +185,12 @@ class OpenAIClient:
         """Send one request and fill in its record. Only cancelling gets out of here."""
         import httpx
 
-        request = self.http.build_request("POST", self.target.url, json=self.target.body(planned))
+        http = self.pool.take()
+        request = http.build_request("POST", self.target.url, json=self.target.body(planned))
         record.sent = self.clock()
         try:
             async with asyncio.timeout(self.target.timeout_s):
-                await self._stream(request, record)
+                await self._stream(http, request, record)
         except (TimeoutError, httpx.TimeoutException):
             record.fail("timeout", f"no end within {self.target.timeout_s:g} s")
         except httpx.ConnectError as error:
@@ -173,9 +205,12 @@ class OpenAIClient:
             raise
         finally:
             record.finished = self.clock()
+            self.pool.give(http)
 
-    async def _stream(self, request: httpx.Request, record: ClientRequest) -> None:
-        response = await self.http.send(request, stream=True)
+    async def _stream(
+        self, http: httpx.AsyncClient, request: httpx.Request, record: ClientRequest
+    ) -> None:
+        response = await http.send(request, stream=True)
         try:
             if response.status_code != 200:
                 raise StreamError(f"HTTP {response.status_code}", await _error_body(response))

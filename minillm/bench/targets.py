@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minillm.bench.client import Target, find_model, open_http
+from minillm.bench.client import HttpPool, Target, find_model
 from minillm.bench.inprocess import measure_engine
 from minillm.bench.load import Progress, Run, measure
 from minillm.bench.plan import PlannedRequest
@@ -82,8 +82,8 @@ class EndpointTarget(BenchTarget):
 
 
 async def _ask_model(target: Target) -> str:
-    async with open_http(target.base_url, target.api_key, target.timeout_s) as http:
-        return await find_model(http, target.base_url, target.model or None)
+    async with HttpPool(target.base_url, target.api_key, target.timeout_s) as pool:
+        return await find_model(pool, target.base_url, target.model or None)
 
 
 class EngineTarget(BenchTarget):

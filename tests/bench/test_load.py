@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 
 from minillm.bench.arrivals import send_times
-from minillm.bench.client import Target, find_model, normalize_url, open_http
+from minillm.bench.client import HttpPool, Target, find_model, normalize_url
 from minillm.bench.load import Run, measure, run_load
 from minillm.bench.plan import Workload
 from minillm.bench.summary import parse_slo, summarize_run, warnings
@@ -30,9 +30,23 @@ def serve(script, count=20, *, rate=None, limit=4, closed=None, endpoint="comple
         return measure(goal, plan, max_concurrency=limit, closed=closed), stub
 
 
+def pairs(run: Run, stub: StubServer) -> list[tuple]:
+    """Each request's record with the server's exchange: every prompt is another one."""
+    prompts = {p.prompt: p.index for p in Workload(input_len=5, output_len=20).plan([0.0] * 200)}
+    by_index = {record.index: record for record in run.requests}
+    return [(by_index[prompts[_prompt(e.body)]], e) for e in stub.exchanges]
+
+
+def _prompt(body: dict) -> str:
+    return body["prompt"] if "prompt" in body else body["messages"][0]["content"]
+
+
 def agrees(client_s: list[float], server_s: list[float]) -> None:
-    error = median(abs(a - b) for a, b in zip(client_s, server_s, strict=True))
-    assert error < SLACK_S + 0.05 * median(server_s), (error, median(server_s))
+    """Noise of a busy machine only adds: a wrong definition would be wrong in the least too."""
+    errors = sorted(abs(a - b) for a, b in zip(client_s, server_s, strict=True))
+    allowed = SLACK_S + 0.05 * median(server_s)
+    assert errors[0] < allowed
+    assert median(errors) < 5 * allowed
 
 
 # ── known delays ────────────────────────────────────────────────────────────────────────────
@@ -56,10 +70,10 @@ def test_ttft_is_the_first_word_and_not_the_role():
     assert (figures["completed"], figures["failed"]) == (20, 0)
     assert (figures["total_output_tokens"], figures["total_input_tokens"]) == (80, 140)
     assert 50 <= figures["median_ttft_ms"] < 50 + 5 * 50
-    requests = sorted(run.requests, key=lambda r: r.index)
-    by_index = sorted(stub.exchanges, key=lambda e: e.arrived)
-    agrees([r.ttft_sent for r in requests], [e.stamps[2] - e.arrived for e in by_index])
-    agrees([r.e2e_sent for r in requests], [e.stamps[5] - e.arrived for e in by_index])
+    both = pairs(run, stub)
+    agrees([r.ttft_sent for r, _ in both], [e.stamps[2] - e.arrived for _, e in both])
+    agrees([r.e2e_sent for r, _ in both], [e.stamps[5] - e.arrived for _, e in both])
+    agrees([r.tpot for r, _ in both], [(e.stamps[5] - e.stamps[2]) / 3 for _, e in both])
     assert figures["median_itl_ms"] == pytest.approx(20, rel=0.25)
     assert all("messages" in e.body and e.body["stream_options"] for e in stub.exchanges)
 
@@ -184,8 +198,8 @@ def test_a_server_that_is_not_there():
     assert summarize_run(run.requests)["errors"] == {"no connection": 2}
 
     async def ask() -> None:
-        async with open_http(url, None, 5) as http:
-            await find_model(http, url, None)
+        async with HttpPool(url, None, 5) as pool:
+            await find_model(pool, url, None)
 
     with pytest.raises(ValueError, match="No server answers"):
         asyncio.run(ask())
@@ -200,13 +214,14 @@ async def quick(exchange: Exchange) -> None:
 
 
 def test_an_open_loop_keeps_its_schedule_whatever_the_server_does():
-    run, stub = serve(role_first, 40, rate=100.0, limit=None)
+    run, stub = serve(role_first, 25, rate=50.0, limit=None)
     due = [r.scheduled for r in run.requests]
-    assert due == pytest.approx([0.01 * (i + 1) for i in range(40)])
+    assert due == pytest.approx([0.02 * (i + 1) for i in range(25)])
     late = [r.client_queue for r in run.requests]
-    assert min(late) >= 0
-    assert median(late) < 5 * SLACK_S
-    assert len(stub.exchanges) == 40
+    assert 0 <= min(late) < 5 * SLACK_S
+    assert median(late) < 20 * SLACK_S
+    assert late[-1] < 1  # being late does not add up
+    assert len(stub.exchanges) == 25
 
 
 def test_waiting_for_a_slot_counts_from_when_it_was_due():
@@ -242,7 +257,7 @@ def test_cancelling_keeps_what_there_is_and_leaves_no_task():
         await (quick if exchange.number < 5 else hangs)(exchange)
 
     async def main(url: str) -> Run:
-        run = Run(40)
+        run, before = Run(40), asyncio.all_tasks()
         plan = Workload(output_len=1).plan([0.005 * i for i in range(40)])
         load = asyncio.create_task(
             run_load(run, Target(url, "stub"), plan, progress=lambda _: None)
@@ -252,7 +267,7 @@ def test_cancelling_keeps_what_there_is_and_leaves_no_task():
         load.cancel()
         with pytest.raises(asyncio.CancelledError):
             await load
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert asyncio.all_tasks() == before
         return run
 
     with StubServer(script) as stub:
