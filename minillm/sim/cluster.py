@@ -253,6 +253,7 @@ class Cluster:
             prefill = sent.request.input_len
         held = sent.request.input_len + sent.num_output
         self._board.change(now, replica.index, -1, -prefill, -held)
+        sent.served = None  # its tokens are not needed any more
 
     def collect(self, requests: Sequence[SimRequest]) -> ClusterRun:
         """The figures of the requests that were served."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from minillm.core import CacheConfig, EngineConfig, LLMEngine, SchedulerConfig
@@ -50,7 +50,7 @@ class EngineOptions:
     num_blocks: int | None = None
     block_size: int = 16
     seed: int = 0
-    limits: tuple[tuple[str, object], ...] = ()
+    limits: Mapping[str, object] = field(default_factory=dict)
 
     def scheduler_config(self) -> SchedulerConfig:
         preset = get_preset(self.preset)
@@ -62,7 +62,7 @@ class EngineOptions:
             budget = budget if self.chunked_prefill else max(budget, max_len)
         return SchedulerConfig(
             max_num_seqs=slots, max_num_batched_tokens=budget, max_model_len=max_len,
-            enable_chunked_prefill=self.chunked_prefill, **dict(self.limits),
+            enable_chunked_prefill=self.chunked_prefill, **self.limits,
         )  # fmt: skip
 
     def cache_config(self, runner: SimulatedRunner) -> CacheConfig:

@@ -245,7 +245,7 @@ def test_what_cannot_be_simulated_is_refused_in_one_sentence(options, said):
 def test_options_reach_the_engine():
     options = EngineOptions(
         chunked_prefill=False, max_num_seqs=3, num_blocks=5_000, policy="dynamic",
-        prefix_caching=False, limits=(("max_queue_delay_s", 0.2),),
+        prefix_caching=False, limits={"max_queue_delay_s": 0.2},
     )  # fmt: skip
     config = options.scheduler_config()
     assert config.max_num_batched_tokens == config.max_model_len == 131_072
