@@ -233,9 +233,10 @@ def _validate(args: argparse.Namespace, output: Output) -> dict:
     output.say("published measurements against the simulator, in percent")
     output.table(["", "n", "MAPE", "bias"], rows)
     coverage = report["coverage"]
+    suspect = sum(len(group["lines"]) for group in report["suspect"])
     output.say(
-        f"{coverage['modelled']} of {coverage['numeric']} numeric rows modelled, "
-        f"{len(report['suspect'])} of them suspect and set apart, {len(report['skipped'])} skipped."
+        f"{coverage['modelled']} of {coverage['numeric']} numeric rows modelled, {suspect} rows "
+        f"suspect and set apart, {len(report['skipped'])} skipped."
     )
     return report
 
