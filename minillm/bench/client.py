@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -177,6 +178,7 @@ class OpenAIClient:
 
     def __init__(self, pool: HttpPool, target: Target, start: float) -> None:
         self.pool, self.target, self.start = pool, target, start
+        self.nonce = secrets.token_hex(4)  # two runs against one server: ids of their own
 
     def clock(self) -> float:
         return time.perf_counter() - self.start
@@ -186,7 +188,11 @@ class OpenAIClient:
         import httpx
 
         http = self.pool.take()
-        request = http.build_request("POST", self.target.url, json=self.target.body(planned))
+        record.request_id = f"bench-{self.nonce}-{planned.request_id}"
+        request = http.build_request(
+            "POST", self.target.url, json=self.target.body(planned),
+            headers={"X-Request-Id": record.request_id},
+        )  # fmt: skip
         record.sent = self.clock()
         try:
             async with asyncio.timeout(self.target.timeout_s):

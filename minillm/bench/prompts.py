@@ -15,7 +15,7 @@ from minillm.sim.workload import Segment
 _TEXT = """
 the and for are but not you all any can had her was one our out day get has him his how man new now
 old see two way who boy did its let put say she too use dad mom cat dog sun sea sky red big top end
-far few ask air arm art bag bed box car cup cut
+far few ask air arm art bag bed box car cup cut dry ear
 """
 WORDS = _TEXT.split()
 _HEADER = 6  # words: the kind and five digits of the number to base 64

@@ -34,6 +34,7 @@ class ClientRequest:
     error: str | None = None
     error_kind: str | None = None
     cancelled: bool = False
+    request_id: str | None = None  # as the server was told it (X-Request-Id)
 
     def fail(self, kind: str, error: str) -> None:
         self.error_kind, self.error = kind, error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 560, 300
+LEAST = 1e-9  # what is smaller is drawn as 0
 LEFT, RIGHT, TOP, BOTTOM = 62, 26, 44, 46
 
 
@@ -80,14 +81,14 @@ class _Axis:
 
     @classmethod
     def linear(cls, most: float, start: float, end: float) -> _Axis:
-        step = _nice((most or 1.0) / 5)
+        step = _nice((most if most > LEAST else 1.0) / 5)
         count = max(math.ceil(most / step - 1e-9), 1)
         ticks = tuple(step * i for i in range(count + 1))
         return cls(0.0, ticks[-1], start, end, ticks)
 
     @classmethod
     def log(cls, values: Sequence[float], start: float, end: float) -> _Axis:
-        positive = [value for value in values if value > 0] or [1.0]
+        positive = [value for value in values if value > LEAST] or [1.0]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         high = max(high, low + 1)
         return cls(low, high, start, end, tuple(10.0**i for i in range(low, high + 1)), True)

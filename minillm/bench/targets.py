@@ -140,8 +140,7 @@ def simulated_target(gpu: str, options: EngineOptions) -> EngineTarget:
     specs = parse_replicas(gpu)
     if len(specs) != 1:
         raise ValueError(f"One engine is one replica, but {gpu!r} names {len(specs)}.")
-    limits = (("max_wait_s", STATIC_WAIT_S), *options.limits)
-    options = replace(options, limits=limits)
+    options = replace(options, limits={"max_wait_s": STATIC_WAIT_S, **options.limits})
     engine_config(specs[0], options)  # what is wrong is said now, not at the first request
     tokenizer = PseudoTokenizer(SimulatedRunner().vocab_size)
 
