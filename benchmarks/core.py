@@ -25,15 +25,13 @@ from minillm.core import (
     SchedulerConfig,
     drive,
 )
-from minillm.data import open_trace
+from minillm.data import read_trace
 from minillm.sim import SimulatedRunner
 
 
 def azure(count: int = 1000, rate: float = 4.0) -> tuple[LLMEngine, list[Arrival]]:
     """The conversation trace's own lengths and gaps, its times scaled to `rate` requests/s."""
-    with open_trace("azure2023-conv") as lines:
-        next(lines)
-        rows = [line.split(",")[:3] for _, line in zip(range(count), lines, strict=False)]
+    rows = [line.split(",")[:3] for line in read_trace("azure2023-conv")[1 : count + 1]]
     scale = (count / rate) / max(float(rows[-1][0]), 1e-9)
     arrivals = [
         Arrival(

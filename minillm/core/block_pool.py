@@ -9,7 +9,7 @@ is what.)
 from __future__ import annotations
 
 import hashlib
-import struct
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ HASH_BYTES = 16
 
 
 class Block:
-    """One KV block. `content` is the token ids that its hash stands for, None if not cached."""
+    """One KV block. `content`: the packed token ids that its hash stands for, None if none."""
 
     __slots__ = ("block_hash", "block_id", "content", "ref_count")
 
@@ -25,7 +25,7 @@ class Block:
         self.block_id = block_id
         self.ref_count = 0
         self.block_hash: bytes | None = None
-        self.content: tuple[int, ...] | None = None
+        self.content: bytes | None = None
 
     def __repr__(self) -> str:
         cached = ", cached" if self.block_hash else ""
@@ -38,10 +38,14 @@ def root_hash(salt: str | None) -> bytes:
     return hashlib.blake2b(tag, digest_size=HASH_BYTES).digest()
 
 
-def chain_hash(parent: bytes, token_ids: Sequence[int]) -> bytes:
-    """blake2b over the parent's hash and 8 bytes a token id: equal prefixes, equal hashes."""
-    packed = struct.pack(f"<{len(token_ids)}q", *token_ids)
-    return hashlib.blake2b(parent + packed, digest_size=HASH_BYTES).digest()
+def pack(token_ids: Sequence[int]) -> bytes:
+    """Token ids as 8 bytes each: what is hashed and compared."""
+    return array("q", token_ids).tobytes()
+
+
+def chain_hash(parent: bytes, content: bytes) -> bytes:
+    """blake2b over the parent's hash and the packed tokens: equal prefixes, equal hashes."""
+    return hashlib.blake2b(parent + content, digest_size=HASH_BYTES).digest()
 
 
 class BlockPool:
@@ -67,22 +71,25 @@ class BlockPool:
         """Blocks without an owner that a prefix may still hit."""
         return len(self._cached)
 
-    def take(self) -> tuple[Block, bool]:
-        """A block with ref_count 1, and whether a cached one was evicted for it.
+    def take(self, count: int) -> tuple[list[Block], int]:
+        """`count` blocks with ref_count 1; the last so many of them were cached and are evicted.
 
-        Raises IndexError when no block is free: ask num_free first.
+        Raises IndexError, and nothing is taken, when fewer are free: ask num_free first.
         """
-        evicted = not self._free
-        if evicted:
-            if not self._cached:
-                raise IndexError(f"All {self.num_blocks} KV blocks are in use.")
+        if count > self.num_free:
+            raise IndexError(
+                f"{count} KV blocks are wanted and {self.num_free} of {self.num_blocks} are free."
+            )
+        num_evicted = max(count - len(self._free), 0)
+        blocks = [self._free.popleft() for _ in range(count - num_evicted)]
+        for _ in range(num_evicted):
             _, block = self._cached.popitem(last=False)
             del self._by_hash[block.block_hash]
             block.block_hash = block.content = None
-        else:
-            block = self._free.popleft()
-        block.ref_count = 1
-        return block, evicted
+            blocks.append(block)
+        for block in blocks:
+            block.ref_count = 1
+        return blocks, num_evicted
 
     def share(self, block: Block) -> None:
         """One more owner of a cached or used block."""
@@ -103,17 +110,15 @@ class BlockPool:
             self._cached[block.block_id] = block
         return True
 
-    def find(self, block_hash: bytes, token_ids: Sequence[int]) -> Block | None:
+    def find(self, block_hash: bytes, content: bytes) -> Block | None:
         """The cached block of that hash, if its tokens are the same too."""
         block = self._by_hash.get(block_hash)
-        if block is None or block.content != tuple(token_ids):
-            return None
-        return block
+        return block if block is not None and block.content == content else None
 
-    def remember(self, block: Block, block_hash: bytes, token_ids: Sequence[int]) -> None:
+    def remember(self, block: Block, block_hash: bytes, content: bytes) -> None:
         """Let a full, computed block be found by its content. The first of equals is kept."""
         if block.block_hash is None and block_hash not in self._by_hash:
-            block.block_hash, block.content = block_hash, tuple(token_ids)
+            block.block_hash, block.content = block_hash, content
             self._by_hash[block_hash] = block
 
     def forget(self) -> None:

@@ -24,9 +24,14 @@ def check_plan(
     if not isinstance(plan, SchedulerOutput):
         rule = "schedule() must return self.output(rows)"
         raise SchedulerContractError(step, None, rule, "a SchedulerOutput", type(plan).__name__)
-    _check_whole(plan, scheduler, step)
+    slots = scheduler.config.max_num_seqs
+    for what, count in (("rows", len(plan.rows)), ("running requests", len(scheduler.running))):
+        if count > slots:
+            rule = f"a step has at most max_num_seqs {what}"
+            raise SchedulerContractError(step, None, rule, f"at most {slots}", count)
     dead = {request.request_id for request in scheduler.dead_rows()}
     seen: set[str] = set()
+    tokens = 0
     for row in plan.rows:
         if not isinstance(row, ScheduledRow):
             rule = "each row must come from self.admit() or self.continue_()"
@@ -36,12 +41,17 @@ def check_plan(
             rule = "a request can have only one row in a step"
             raise SchedulerContractError(step, request_id, rule, "1 row", "2 or more")
         seen.add(request_id)
+        tokens += row.num_tokens
         if row.is_dead:
             if request_id not in dead or row.num_tokens or row.samples:
                 rule = "a dead row is a finished request that its batch still carries"
                 raise SchedulerContractError(step, request_id, rule, "a dead row", row)
         elif not _is_sound(row, requests):
             _name_the_rule(row, requests, scheduler, step)
+    budget = scheduler.config.max_num_batched_tokens
+    if scheduler.has_budget and tokens > budget:
+        rule = "a step computes at most max_num_batched_tokens tokens"
+        raise SchedulerContractError(step, None, rule, f"at most {budget}", tokens)
     return plan
 
 
@@ -59,20 +69,6 @@ def _is_sound(row: ScheduledRow, requests: Mapping[str, Request]) -> bool:
         and num_padding >= 0
         and requests.get(request.request_id) is request
     )
-
-
-def _check_whole(plan: SchedulerOutput, scheduler: Scheduler, step: int) -> None:
-    slots = scheduler.config.max_num_seqs
-    for what, count in (("rows", len(plan.rows)), ("running requests", len(scheduler.running))):
-        if count > slots:
-            rule = f"a step has at most max_num_seqs {what}"
-            raise SchedulerContractError(step, None, rule, f"at most {slots}", count)
-    if scheduler.has_budget:
-        budget = scheduler.config.max_num_batched_tokens
-        tokens = sum(getattr(row, "num_tokens", 0) for row in plan.rows)
-        if tokens > budget:
-            rule = "a step computes at most max_num_batched_tokens tokens"
-            raise SchedulerContractError(step, None, rule, f"at most {budget}", tokens)
 
 
 def _name_the_rule(

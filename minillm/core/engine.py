@@ -118,7 +118,7 @@ class LLMEngine:
 
     def close_input(self) -> None:
         """No more requests will come: static batching sends what it holds."""
-        for scheduler in self._schedulers():
+        for scheduler in self._schedulers:
             scheduler.close_input()
 
     def swap_scheduler(
@@ -144,7 +144,7 @@ class LLMEngine:
     def next_wakeup(self) -> float | None:
         """When to step again though nobody arrives (absolute, seconds); None: on arrival."""
         now = self.clock.now()
-        times = [scheduler.next_wakeup(now) for scheduler in self._schedulers()]
+        times = [scheduler.next_wakeup(now) for scheduler in self._schedulers]
         return min((t for t in times if t is not None), default=None)
 
     # ── the step ────────────────────────────────────────────────────────────────────────────
@@ -239,18 +239,19 @@ class LLMEngine:
             return policy(config, self.kv)
         return make_scheduler(policy, config, self.kv)
 
-    def _schedulers(self) -> list[Scheduler]:
-        return [self.scheduler] if self._next is None else [self.scheduler, self._next]
+    @property
+    def _schedulers(self) -> tuple[Scheduler, ...]:
+        return (self.scheduler,) if self._next is None else (self.scheduler, self._next)
 
     def _num_waiting(self) -> int:
-        return sum(len(scheduler.waiting) for scheduler in self._schedulers())
+        return sum(len(scheduler.waiting) for scheduler in self._schedulers)
 
     def _holder(self, request: Request) -> Scheduler:
         moved = self._next is not None and request in self._next.waiting
         return self._next if moved else self.scheduler
 
     def _expire(self, now: float) -> list[RequestOutput]:
-        return [output for scheduler in self._schedulers() for output in scheduler.expire(now)]
+        return [output for scheduler in self._schedulers for output in scheduler.expire(now)]
 
     def _maybe_swap(self) -> None:
         """Hand over as soon as the old scheduler's running requests have drained."""
@@ -265,7 +266,7 @@ class LLMEngine:
         self.trace.add(RequestEvent(t, request.index, request.request_id, event, data))
 
     def _flush_notes(self, now: float) -> None:
-        for scheduler in self._schedulers():
+        for scheduler in self._schedulers:
             for event, request, data in scheduler.drain_notes():
                 self._event(now, request, event, data)
 

@@ -7,10 +7,9 @@ beginning shares it.
 
 from __future__ import annotations
 
-from minillm.core.block_pool import Block, BlockPool, chain_hash, root_hash
+from minillm.core.block_pool import Block, BlockPool, chain_hash, pack, root_hash
 from minillm.core.config import CacheConfig
 from minillm.core.request import Request
-from minillm.core.trace import BlockOp
 
 
 class KVCacheManager:
@@ -23,7 +22,7 @@ class KVCacheManager:
         self.prefix_queries = 0  # prompt tokens looked up, and found, since the start
         self.prefix_hits = 0
         self._owners: dict[str, Request] = {}  # requests that hold blocks
-        self._ops: list[BlockOp] = []
+        self._ops: list[tuple[str, int, int]] = []  # as trace.BlockOp has them
 
     # ── what a scheduler asks ───────────────────────────────────────────────────────────────
 
@@ -51,8 +50,7 @@ class KVCacheManager:
         size = self.block_size
         for i in range((request.num_tokens - 1) // size):
             self._extend_hashes(request, i + 1)
-            tokens = request.token_ids[i * size : (i + 1) * size]
-            block = self.pool.find(request.block_hashes[i], tokens)
+            block = self.pool.find(request.block_hashes[i], request.block_contents[i])
             if block is None:
                 break
             found.append(block)
@@ -70,7 +68,7 @@ class KVCacheManager:
             return False
         for block in hits:
             self.pool.share(block)
-            self._ops.append(BlockOp("s", block.block_id, request.index))
+            self._ops.append(("s", block.block_id, request.index))
         self._owners[request.request_id] = request
         request.blocks = hits
         request.num_cached_blocks = len(hits)
@@ -94,12 +92,15 @@ class KVCacheManager:
         """Offer the request's newly full, computed blocks to later prompts."""
         if not self.config.enable_prefix_caching:
             return
-        size = self.block_size
-        full = request.num_computed_tokens // size
+        full = request.num_computed_tokens // self.block_size
         self._extend_hashes(request, full)
+        remember, hashes, contents = (
+            self.pool.remember,
+            request.block_hashes,
+            request.block_contents,
+        )
         for i in range(request.num_cached_blocks, full):
-            tokens = request.token_ids[i * size : (i + 1) * size]
-            self.pool.remember(request.blocks[i], request.block_hashes[i], tokens)
+            remember(request.blocks[i], hashes[i], contents[i])
         request.num_cached_blocks = full
 
     def free(self, request: Request) -> int:
@@ -109,7 +110,7 @@ class KVCacheManager:
         for block in reversed(request.blocks):  # the tail goes first, the prefix lives longer
             if self.pool.release(block):
                 freed += 1
-            self._ops.append(BlockOp("f", block.block_id, request.index))
+            self._ops.append(("f", block.block_id, request.index))
         request.blocks, request.block_ids = [], ()
         request.num_slots = request.num_cached_blocks = 0
         return freed
@@ -123,7 +124,7 @@ class KVCacheManager:
             raise ValueError(f"{len(self._owners)} requests hold KV blocks; finish them first.")
         self.pool.forget()
 
-    def drain_ops(self) -> list[BlockOp]:
+    def drain_ops(self) -> list[tuple[str, int, int]]:
         """What happened to blocks since the last call, in order (for the trace)."""
         ops, self._ops = self._ops, []
         return ops
@@ -135,21 +136,27 @@ class KVCacheManager:
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
     def _grow(self, request: Request, num_tokens: int) -> None:
-        new = []
-        for _ in range(self.blocks_for(num_tokens) - len(request.blocks)):
-            block, evicted = self.pool.take()
-            if evicted:
-                self._ops.append(BlockOp("e", block.block_id, request.index))
-            self._ops.append(BlockOp("a", block.block_id, request.index))
-            new.append(block)
-        held = request.block_ids or tuple(block.block_id for block in request.blocks)
-        request.block_ids = (*held, *(block.block_id for block in new))
+        index = request.index
+        new, num_evicted = self.pool.take(self.blocks_for(num_tokens) - len(request.blocks))
+        if num_evicted:
+            self._ops += [("e", block.block_id, index) for block in new[-num_evicted:]]
+        self._ops += [("a", block.block_id, index) for block in new]
         request.blocks += new
+        known = len(request.block_ids)
+        more = [block.block_id for block in request.blocks[known:]]
+        request.block_ids = (*request.block_ids, *more)
         request.num_slots = len(request.blocks) * self.block_size
 
     def _extend_hashes(self, request: Request, count: int) -> None:
         hashes, size = request.block_hashes, self.block_size
-        while len(hashes) < count:
-            i = len(hashes)
-            parent = hashes[-1] if hashes else root_hash(request.cache_salt)
-            hashes.append(chain_hash(parent, request.token_ids[i * size : (i + 1) * size]))
+        first = len(hashes)
+        if count <= first:
+            return
+        parent = hashes[-1] if hashes else root_hash(request.cache_salt)
+        packed = pack(request.token_ids[first * size : count * size])
+        width = len(packed) // (count - first)
+        for start in range(0, len(packed), width):
+            content = packed[start : start + width]
+            parent = chain_hash(parent, content)
+            hashes.append(parent)
+            request.block_contents.append(content)

@@ -37,6 +37,7 @@ class Request:
         "num_preemptions", "params", "stop_ids", "max_tokens", "status", "finish_reason", "error",
         "arrival_time", "deadline", "priority", "cache_salt", "nickname",
         "blocks", "block_ids", "num_slots", "num_cached_blocks", "block_hashes",
+        "block_contents",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +81,8 @@ class Request:
         self.block_ids: tuple[int, ...] = ()  # the same as ids, made anew when a block joins
         self.num_slots = 0  # tokens that the blocks can hold
         self.num_cached_blocks = 0  # leading blocks already offered to the prefix cache
-        self.block_hashes: list[bytes] = []  # of its full blocks, grown when first needed
+        self.block_hashes: list[bytes] = []  # of its full blocks, grown when first needed …
+        self.block_contents: list[bytes] = []  # … and their packed token ids
 
     def __repr__(self) -> str:
         return (

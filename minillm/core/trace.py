@@ -71,8 +71,8 @@ class TraceHeader:
 class StepRecord:
     """One step: when, what waited and ran, each row, the cache in blocks, the time's terms.
 
-    raw_rows are `rows` as plain tuples: of those the garbage collector need not keep track, which
-    is a third of the engine's own time in a long run.
+    raw_rows and raw_blocks are `rows` and `blocks` as plain tuples: of those the garbage collector
+    need not keep track, which would be a third of the engine's own time in a long run.
     """
 
     step: int
@@ -84,7 +84,7 @@ class StepRecord:
     raw_rows: list[tuple]
     kv_used: int
     kv_cached: int
-    blocks: list[BlockOp] = field(default_factory=list)
+    raw_blocks: list[tuple] = field(default_factory=list)
     graph_pad_rows: int = 0
     terms: dict[str, float] | None = None
 
@@ -92,6 +92,11 @@ class StepRecord:
     def rows(self) -> list[Row]:
         """Each sequence's part of the step."""
         return [Row._make(row) for row in self.raw_rows]
+
+    @property
+    def blocks(self) -> list[BlockOp]:
+        """What happened to KV blocks, in order."""
+        return [BlockOp._make(op) for op in self.raw_blocks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,7 @@ def parse_record(data: dict) -> Record:
     kind = data.pop("type", None)
     if kind == "step":
         data["raw_rows"] = [tuple(Row(*row)) for row in data.pop("rows")]
-        data["blocks"] = [BlockOp(*op) for op in data["blocks"]]
+        data["raw_blocks"] = [tuple(BlockOp(*op)) for op in data.pop("blocks")]
         return StepRecord(**data)
     if kind == "event":
         head = [data.pop(key) for key in ("t", "req", "id", "event")]

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from minillm.core.block_pool import chain_hash, root_hash
+from minillm.core.block_pool import chain_hash, pack, root_hash
 
 MATCH_SHARE = 0.3  # prefix_aware: a shorter match is not worth following
 CHUNK_TOKENS = 64  # prefixes are told apart in steps of that many tokens
@@ -191,7 +191,7 @@ def prefix_hashes(prompt: Sequence[int]) -> list[bytes]:
     """Each hash stands for a chunk and all before it, as the engine's block hashes do."""
     parent, hashes = root_hash(None), []
     for start in range(0, len(prompt) - CHUNK_TOKENS + 1, CHUNK_TOKENS):
-        parent = chain_hash(parent, prompt[start : start + CHUNK_TOKENS])
+        parent = chain_hash(parent, pack(prompt[start : start + CHUNK_TOKENS]))
         hashes.append(parent)
     return hashes
 

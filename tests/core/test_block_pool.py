@@ -2,13 +2,17 @@
 
 import pytest
 
-from minillm.core.block_pool import BlockPool, chain_hash, root_hash
+from minillm.core.block_pool import BlockPool, chain_hash, pack, root_hash
+
+
+def take(pool: BlockPool):
+    return pool.take(1)[0][0]
 
 
 def remember(pool: BlockPool, tokens, parent=None) -> bytes:
-    block, _ = pool.take()
-    key = chain_hash(parent or root_hash(None), tokens)
-    pool.remember(block, key, tokens)
+    block = take(pool)
+    key = chain_hash(parent or root_hash(None), pack(tokens))
+    pool.remember(block, key, pack(tokens))
     pool.release(block)
     return key
 
@@ -17,33 +21,33 @@ def test_free_blocks_go_before_cached_ones_and_the_oldest_cached_is_evicted_firs
     pool = BlockPool(3)
     old, new = remember(pool, [1]), remember(pool, [2])
     assert (pool.num_free, pool.num_cached) == (3, 2)
-    assert pool.take()[1] is False  # the truly free one
-    assert pool.take()[1] is True
-    assert pool.find(old, [1]) is None
-    assert pool.find(new, [2]) is not None
+    assert pool.take(1)[1] == 0  # the truly free one
+    assert pool.take(1)[1] == 1
+    assert pool.find(old, pack([1])) is None
+    assert pool.find(new, pack([2])) is not None
 
 
 def test_a_hit_makes_a_block_young_again():
     pool = BlockPool(2)
     first, second = remember(pool, [1]), remember(pool, [2])
-    block = pool.find(first, [1])
+    block = pool.find(first, pack([1]))
     pool.share(block)
     pool.release(block)
-    pool.take()
-    assert pool.find(second, [2]) is None
-    assert pool.find(first, [1]) is block
+    take(pool)
+    assert pool.find(second, pack([2])) is None
+    assert pool.find(first, pack([1])) is block
 
 
 def test_an_empty_pool_says_so():
     pool = BlockPool(1)
-    pool.take()
-    with pytest.raises(IndexError, match="All 1 KV blocks are in use"):
-        pool.take()
+    take(pool)
+    with pytest.raises(IndexError, match="2 KV blocks are wanted and 0 of 1 are free"):
+        pool.take(2)
 
 
 def test_freeing_twice_is_an_error():
     pool = BlockPool(1)
-    block, _ = pool.take()
+    block = take(pool)
     pool.release(block)
     with pytest.raises(ValueError, match="freed twice"):
         pool.release(block)
@@ -51,8 +55,8 @@ def test_freeing_twice_is_an_error():
 
 def test_the_hash_keeps_whole_token_ids():  # C09: ids 65 and 321 share their low byte
     root = root_hash(None)
-    assert chain_hash(root, [65, 1, 2, 3]) != chain_hash(root, [321, 1, 2, 3])
-    assert chain_hash(root, [2**40]) != chain_hash(root, [2**40 + 256])
+    assert chain_hash(root, pack([65, 1, 2, 3])) != chain_hash(root, pack([321, 1, 2, 3]))
+    assert chain_hash(root, pack([2**40])) != chain_hash(root, pack([2**40 + 256]))
 
 
 def test_salts_are_typed():  # C13
@@ -62,12 +66,12 @@ def test_salts_are_typed():  # C13
 def test_a_hash_collision_is_caught_by_comparing_the_tokens():
     pool = BlockPool(2)
     key = remember(pool, [1, 2])
-    assert pool.find(key, [1, 3]) is None
+    assert pool.find(key, pack([1, 3])) is None
 
 
 def test_integrity_finds_each_kind_of_damage():
     pool = BlockPool(2)
-    block, _ = pool.take()
+    block = take(pool)
     pool.check_integrity([[block]])
     with pytest.raises(ValueError, match="has 0 owners"):
         pool.check_integrity([])

@@ -49,11 +49,6 @@ def too_many_running(scheduler, plan):
     return plan
 
 
-def over_budget(scheduler, plan):
-    plan.rows[0] = plan.rows[0]._replace(num_tokens=99)
-    return plan
-
-
 def raises(scheduler, plan):
     return plan.rows[7]
 
@@ -72,7 +67,6 @@ CASES = [
     (edit(is_dead=True), "a dead row is a finished request", "", True),
     (nothing, "a step makes progress.*got no row with 2 running", "", False),
     (too_many_running, "at most max_num_seqs running requests.*at most 8, got 20", "", False),
-    (over_budget, "at most max_num_batched_tokens tokens.*at most 16, got 100", "", False),
     (raises, r"schedule\(\) raised IndexError: list index out of range", "", False),
 ]
 
@@ -115,6 +109,22 @@ def test_a_scheduler_that_never_schedules_ends_in_an_error_not_a_hang():
     engine.close_input()
     outputs = engine.step()
     assert "no row with 0 running and 1 waiting" in outputs[0].error
+    assert_idle(engine)
+
+
+def test_a_step_over_its_token_budget_is_named():
+    class Everybody(Scheduler):
+        def schedule(self, now):
+            return self.output([self.admit(r, r.num_tokens) for r in list(self.waiting)])
+
+    engine = make_engine(Everybody, max_num_batched_tokens=16)
+    for name in "ab":
+        engine.add_request(name, [1] * 10, PARAMS)
+    engine.step()
+    assert str(engine.last_error) == (
+        "Step 0: a step computes at most max_num_batched_tokens tokens. "
+        "Expected at most 16, got 20."
+    )
     assert_idle(engine)
 
 

@@ -167,6 +167,8 @@ class Scheduler(ABC):
 
     def drain_notes(self) -> list[Note]:
         """What happened to requests since the last call, in order (for the trace)."""
+        if not self._notes:
+            return []
         notes, self._notes = self._notes, []
         return notes
 
