@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from minillm import data
 from minillm.bench.prompts import segment_text
@@ -65,7 +66,6 @@ class Workload:
     """
 
     dataset: str = "fixed"
-    count: int = 100
     input_len: int = 128
     output_len: int = 64
     sigma: float = 0.8
@@ -85,6 +85,17 @@ class Workload:
                 f"Shared prefixes need both a number of tenants (got {self.tenants}) and a length "
                 f"in tokens (got {self.prefix_len})."
             )
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Its settings, None for those that don't count for this dataset."""
+        settings = asdict(self)
+        unused = {
+            "fixed": ("sigma", "trace"), "lognormal": ("trace",),
+            "trace": ("sigma", "input_len", "output_len"),
+            "prompts": ("sigma", "trace", "input_len", "output_len"),
+        }  # fmt: skip
+        return {**settings, **dict.fromkeys(unused[self.dataset])}
 
     def plan(self, times: Sequence[float], first: int = 0) -> list[PlannedRequest]:
         """One request a time. first: number of the first one's prompt within this seed."""

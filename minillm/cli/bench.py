@@ -129,7 +129,7 @@ def run_once(args: argparse.Namespace, output: Output) -> int:
             "max_concurrency": args.max_concurrency, "closed_loop": closed,
         }  # fmt: skip
         output.write_json({
-            **target.info, "workload": asdict(work), **load, "interrupted": done.interrupted,
+            **target.info, "workload": work.described, **load, "interrupted": done.interrupted,
             **summary, "notes": notes,
             **({"requests": [asdict(r) for r in done.requests]} if args.save_requests else {}),
         })  # fmt: skip
@@ -173,7 +173,7 @@ def run_sweep(args: argparse.Namespace, output: Output) -> int:
             for point, each in zip(points, requests, strict=True):
                 point["requests"] = [asdict(r) for r in each]
         output.write_json({
-            **target.info, "workload": asdict(work), "num_prompts": args.num_prompts,
+            **target.info, "workload": work.described, "num_prompts": args.num_prompts,
             "walk": walk, "loads": loads, "burstiness": finite(args.burstiness),
             "interrupted": interrupted, "slo": asdict(slo),
             "best_load": best["load"] if best else None,

@@ -211,7 +211,7 @@ def workload(args: argparse.Namespace) -> Workload:
         )
         if hasattr(args, name)
     }  # fmt: skip
-    return Workload(**mine)
+    return Workload(**{"dataset": "trace", **mine})
 
 
 def rate_of(args: argparse.Namespace) -> float | Ramp | None:
