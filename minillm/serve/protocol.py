@@ -6,6 +6,7 @@ refused by name. Every refusal is one sentence with the numbers in it.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -106,9 +107,9 @@ class Body(BaseModel):
                 logprobs=self.top_logprobs_wanted, **chosen,
             )  # fmt: skip
         except ValueError as error:
-            message = str(error)
-            name = message.split()[0]
-            raise bad_request(message, name if name in type(self).model_fields else None) from None
+            fields = type(self).model_fields
+            named = (word for word in re.findall(r"\w+", str(error)) if word in fields)
+            raise bad_request(str(error), next(named, None)) from None
 
 
 class CompletionBody(Body):

@@ -23,6 +23,8 @@ HEADER_TIMEOUT_S = 10.0  # for a request's line and headers, once a connection i
 STALL_S = 60.0  # a client that reads nothing for this long, with data under way, is dropped
 GRACE_S = 10.0
 START_LIMIT_S = 30.0
+BACKLOG = 2048
+KEEP_ALIVE_S = 65  # longer than nginx keeps its own connections to a replica
 
 
 def listen(host: str, port: int, has_key: bool) -> socket.socket:
@@ -32,9 +34,16 @@ def listen(host: str, port: int, has_key: bool) -> socket.socket:
             f"{host} can be reached from other machines: give --api-key KEY, or bind 127.0.0.1."
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named asyncio sends small writes at once; else each answer waits 40 ms for
+    # an acknowledgement (Nagle's algorithm).
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        return listener
     except (OSError, OverflowError) as error:
+        listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"Can't listen on {host}:{port} ({reason}).") from None
 
@@ -116,6 +125,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app, http=PatientProtocol, ws="none", lifespan="on", log_level="warning",
                 access_log=False, server_header=False, timeout_graceful_shutdown=2,
+                timeout_keep_alive=KEEP_ALIVE_S,
             )
         )  # fmt: skip
         self.service = app.state.service

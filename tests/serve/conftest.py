@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from minillm.llm import LLM
 from minillm.serve import ServerSettings, make_app, running, serving_engine
@@ -39,6 +40,16 @@ class Served:
 
     def complete(self, **body: Any) -> httpx.Response:
         return self.client.post("/v1/completions", json={"prompt": "abcd", **body})
+
+    def metrics(self) -> dict[str, float]:
+        """/metrics, by name; with finished_reason or code behind it where a metric has one."""
+        values: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.client.get("/metrics").text):
+            for sample in family.samples:
+                extra = [v for k, v in sample.labels.items() if k in ("finished_reason", "code")]
+                if "le" not in sample.labels:
+                    values[" ".join([sample.name.removeprefix("minillm:"), *extra])] = sample.value
+        return values
 
     def idle(self) -> bool:
         """Nothing runs, nothing waits, every block is free."""
