@@ -24,6 +24,8 @@ from minillm.core.request import FinishReason, Request, RequestOutput, RequestSt
 
 Note = tuple[str, Request, dict]  # (event, request, its data): the engine adds the time
 
+_new = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and a step makes many
+
 
 class Scheduler(ABC):
     """Decides each step's rows. Sees requests, a KV-cache manager and `now`; does no I/O."""
@@ -63,7 +65,8 @@ class Scheduler(ABC):
         if end > request.num_slots and not self.kv.allocate_slots(request, end):
             return None
         samples = end == request.num_tokens
-        return ScheduledRow(request, start, num_tokens, 0, samples, request.block_ids)
+        fields = (request, start, num_tokens, 0, samples, request.block_ids, False)
+        return _new(ScheduledRow, fields)
 
     def preempt(self, request: Request) -> None:
         """Running → front of the queue. Its blocks are freed; its KV is recomputed later."""
@@ -125,9 +128,9 @@ class Scheduler(ABC):
     def update(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Take in a step's tokens: append, check for the end, free what is done."""
         outputs: list[RequestOutput] = []
-        size = self.kv.block_size
+        size, running = self.kv.block_size, RequestStatus.RUNNING
         for request, start, num_tokens, _, samples, _, is_dead in plan.rows:
-            if is_dead or request.status is not RequestStatus.RUNNING:
+            if is_dead or request.status is not running:
                 continue
             computed = request.num_computed_tokens = start + num_tokens
             if computed // size > request.num_cached_blocks:
@@ -145,7 +148,8 @@ class Scheduler(ABC):
                 if reason is not None:
                     self.finish(request, reason)
             logprobs = result.logprobs.get(name) if result.logprobs else None
-            outputs.append(RequestOutput(name, request.index, (token_id,), reason, None, logprobs))
+            fields = (name, request.index, (token_id,), reason, None, logprobs)
+            outputs.append(_new(RequestOutput, fields))
         return outputs
 
     def finish(
