@@ -2,7 +2,7 @@
 
 The loop hands over jobs and commands through one queue, and the thread takes them up between two
 steps. Whether there is room is decided at once, though a step be running. Each step's chunks go
-to the loop in one call. On a simulated device a step ends when the wall clock says so.
+to the loop in one call.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
 class AsyncEngine:
     """See the module's docstring. max_queue_size: requests that may wait; None: any number.
 
-    on_records: called by the engine thread with what the trace got since the last call, when the
-    clock has reached it. on_step: called on the event loop afterwards.
+    on_records: called by the engine thread with what the trace got since the last call.
+    on_step: called on the event loop afterwards.
     """
 
     def __init__(
@@ -182,10 +182,7 @@ class AsyncEngine:
                 if engine.has_unfinished:
                     if paced:
                         clock.catch_up()
-                    outputs = engine.step()
-                    if paced:
-                        clock.wait()
-                    self._deliver(outputs)
+                    self._deliver(engine.step())
                     if not engine.idle:
                         continue
                     wakeup = engine.next_wakeup()

@@ -7,7 +7,7 @@ from typing import Any
 from minillm.core import LLMEngine, StaticScheduler
 from minillm.core.trace import Record, Trace
 from minillm.llm import LLM
-from minillm.serve.paced_clock import PacedClock
+from minillm.serve.paced_clock import PacedClock, PacedRunner
 
 STATIC_MAX_WAIT_S = 1.0  # a server can't know that no more requests will come
 
@@ -32,8 +32,8 @@ def serving_engine(llm: LLM, policy: Any = None, **settings: Any) -> LLMEngine:
     if isinstance(engine.scheduler, StaticScheduler) and engine.scheduler.config.max_wait_s is None:
         engine = llm.new_engine(policy, **{**settings, "max_wait_s": STATIC_MAX_WAIT_S})
     if engine.clock.virtual:
-        engine = LLMEngine(
-            engine.config, engine.runner, clock=PacedClock(), scheduler=type(engine.scheduler)
-        )
+        clock = PacedClock()
+        runner = PacedRunner(engine.runner, clock)
+        engine = LLMEngine(engine.config, runner, clock=clock, scheduler=type(engine.scheduler))
     engine.trace = LiveTrace(engine.trace.header)
     return engine

@@ -1,11 +1,14 @@
-"""A simulated device in front of real clients: its clock moves like a virtual one, but is held
-to the wall clock by whoever drives the engine (async_engine.py)."""
+"""A simulated device in front of real clients: its steps take their time on the wall clock too.
+
+The clock moves like a virtual one; the runner sleeps until the wall clock has reached the step's
+end, so that the engine takes in its tokens when a real device would have given them.
+"""
 
 from __future__ import annotations
 
 import time
 
-from minillm.core import VirtualClock
+from minillm.core import Runner, SchedulerOutput, StepResult, VirtualClock
 
 MAX_LAG_S = 0.002  # behind the wall clock by less, a step catches up: no drift from late wake-ups
 
@@ -29,8 +32,20 @@ class PacedClock(VirtualClock):
             self.advance_to(wall)
         self.advance_to(at_least)
 
-    def wait(self) -> None:
-        """After a step: sleep until the wall clock has reached the step's end."""
-        ahead = self.now() - self.wall()
+
+class PacedRunner(Runner):
+    """A simulated runner whose steps last as long as they say, from the clock's now."""
+
+    def __init__(self, runner: Runner, clock: PacedClock) -> None:
+        self.runner, self.clock = runner, clock
+        self.info = runner.info
+
+    def execute(self, output: SchedulerOutput) -> StepResult:
+        result = self.runner.execute(output)
+        ahead = self.clock.now() + (result.duration_s or 0.0) - self.clock.wall()
         if ahead > 0:
             time.sleep(ahead)
+        return result
+
+    def close(self) -> None:
+        self.runner.close()

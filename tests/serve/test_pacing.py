@@ -102,12 +102,3 @@ def test_the_clock_catches_up_when_it_is_far_behind_and_not_when_it_is_near():
     later = clock.now() + 1.0
     clock.catch_up(later)
     assert clock.now() == later
-
-
-def test_the_clock_waits_for_the_wall():
-    clock = PacedClock()
-    clock.advance(0.05)
-    clock.wait()
-    assert clock.wall() >= 0.05
-    clock.wait()  # nothing to wait for
-    assert clock.wall() < 0.05 + 1.0
