@@ -121,7 +121,8 @@ def test_running_and_waiting_are_seen_from_outside():
             "POST", "/v1/completions",
             json={"prompt": ["a", "b", "c"], "max_tokens": 20, "stream": True},
         ) as stream:  # fmt: skip
-            next(stream.iter_bytes())
+            parts = stream.iter_bytes()  # kept: without it the connection is closed
+            next(parts)
             text = metrics_of(served.url)
         assert 'num_requests_running{model_name="Llama-3.1-8B"} 1.0' in text
         assert 'num_requests_waiting{model_name="Llama-3.1-8B"} 2.0' in text

@@ -80,7 +80,8 @@ def test_a_request_that_comes_in_the_middle_of_a_step_waits_for_its_end(serve):
     with served.client.stream(
         "POST", "/v1/completions", json={"prompt": "a", "max_tokens": 3, "stream": True}
     ) as answer:
-        next(answer.iter_bytes())  # the second step has begun
+        parts = answer.iter_bytes()  # kept: without it the connection is closed
+        next(parts)  # the second step has begun
         served.complete(max_tokens=1)
     wait_for(lambda: len(trace.steps) == 3, "3 steps")
     second = list(request_metrics(trace).values())[1]

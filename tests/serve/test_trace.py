@@ -83,7 +83,8 @@ def test_a_snapshot_tells_who_runs_and_with_which_blocks(serve):
     served = serve(step_s=0.02, max_num_seqs=1)
     body = {"prompt": [[7] * 20, [8] * 5], "max_tokens": 60, "stream": True, "user": "Ada"}
     with served.client.stream("POST", "/v1/completions", json=body) as answer:
-        next(answer.iter_bytes())
+        parts = answer.iter_bytes()  # kept: without it the connection is closed
+        next(parts)
         _, (_, name, snapshot), *_ = watch(served, "step")
     step = int(name.split(":")[1])
     assert snapshot["step"] == step >= 0
