@@ -113,7 +113,8 @@ class HttpPool:
             headers["Authorization"] = f"Bearer {api_key}"
         self._settings = {
             "headers": headers,
-            "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            # Reading has the request's own limit; a timer for each read would cost time.
+            "timeout": httpx.Timeout(None, connect=min(CONNECT_S, timeout_s)),
             "limits": httpx.Limits(keepalive_expiry=KEEPALIVE_S),
             "trust_env": not is_loopback(base_url),
             "verify": httpx.create_ssl_context(),  # slow to make: one for all
