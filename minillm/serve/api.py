@@ -6,7 +6,6 @@ uvicorn.run(app)                   # or minillm/serve/server.py, which drains be
 
 from __future__ import annotations
 
-import asyncio
 import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -25,7 +24,7 @@ from minillm.llm import LLM
 from minillm.serve import replies
 from minillm.serve.errors import ApiError, JsonResponse, bad_request, internal
 from minillm.serve.guard import KeyGuard, read_body
-from minillm.serve.job import Answer, Chunk, Job, Prompt
+from minillm.serve.job import SILENCE, Answer, Chunk, Job, Prompt
 from minillm.serve.protocol import Body, ChatBody, CompletionBody, parse
 from minillm.serve.replies import ChatReplies, Replies
 from minillm.serve.service import ServerSettings, Service
@@ -78,18 +77,20 @@ def make_app(
 
 async def completions(request: Request) -> Response:
     service = _service(request)
+    arrival = service.engine.now()
     body: CompletionBody = parse(CompletionBody, await _body(request))
     service.check_model(body.model)
     prompts = await service.text_prompts(body, body.prompts())
-    return await _answer(request, body, prompts, Replies)
+    return await _answer(request, arrival, body, prompts, Replies)
 
 
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
+    arrival = service.engine.now()
     body: ChatBody = parse(ChatBody, await _body(request))
     service.check_model(body.model)
     prompt = await service.chat_prompt(body, body.conversation())
-    return await _answer(request, body, [prompt], ChatReplies)
+    return await _answer(request, arrival, body, [prompt], ChatReplies)
 
 
 async def list_models(request: Request) -> Response:
@@ -140,17 +141,18 @@ async def on_fault(request: Request, error: Exception) -> Response:
 
 
 async def _answer(
-    request: Request, body: Body, prompts: list[Prompt], kind: type[Replies]
+    request: Request, arrival: float, body: Body, prompts: list[Prompt], kind: type[Replies]
 ) -> Response:
     """Run the prompts; the whole answer, or a stream whose first bytes wait for a first token.
 
     So what fails before a token comes has a status of its own, and a hang-up frees all.
+    arrival: engine seconds when the request's headers had come.
     """
     service = _service(request)
     engine = service.engine
     deadline = body.deadline_s or service.settings.deadline_s
     job = Job(
-        _job_id(request, kind, engine.jobs), prompts, priority=body.priority,
+        _job_id(request, kind, engine.jobs), prompts, arrival=arrival, priority=body.priority,
         cache_salt=body.cache_salt, nickname=body.nickname, deadline_s=deadline,
     )  # fmt: skip
     reply = kind(job, service.model_name, service.token_text, body.top_logprobs_wanted)
@@ -189,19 +191,16 @@ async def _frames(
     count = 0
     for choice in reply.opening():
         yield reply.streamed([choice], extra)
+    job.tell_silence(PING_S)
     try:
-        while True:
-            chunk, first = first, None
-            try:
-                if chunk is None:
-                    async with asyncio.timeout(PING_S):
-                        chunk = _sound(await job.__anext__())
-            except TimeoutError:
+        if first is not None:
+            count += len(first.token_ids)
+            yield reply.streamed([reply.delta(first)], extra)
+        async for chunk in job:
+            if chunk.index == SILENCE:
                 yield replies.PING
                 continue
-            except StopAsyncIteration:
-                break
-            count += len(chunk.token_ids)
+            count += len(_sound(chunk).token_ids)
             yield reply.streamed([reply.delta(chunk)], extra)
         if include_usage:
             yield reply.streamed([], {"usage": replies.usage(job, count)})

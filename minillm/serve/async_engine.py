@@ -89,7 +89,6 @@ class AsyncEngine:
                     f"The queue is full: {waiting} requests wait already, and {limit} may.",
                     "queue_full",
                 )
-            job.arrival = self.now()
             self._new_jobs.append(job)
             self._wake.notify()
         self.jobs[job.job_id] = job
@@ -245,7 +244,7 @@ class AsyncEngine:
         self, outputs: list[RequestOutput], chunks: list[tuple[Job, Chunk]] | None = None
     ) -> None:
         chunks = chunks or []
-        for output in outputs:
+        for output in reversed(outputs):  # the youngest first: somebody waits for a sign of life
             entry = self._streams.get(output.request_id)
             if entry is None:
                 continue

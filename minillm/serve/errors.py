@@ -8,6 +8,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+# Made once: json.dumps makes an encoder at each call, and a stream encodes each token's frame.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 
 class ApiError(Exception):
     """An answer other than success. type: invalid_request_error, authentication_error, …"""
@@ -48,8 +51,7 @@ class JsonResponse(Response):
 
 def dump(data: Any) -> bytes:
     """Compact JSON. Half a surrogate pair, which UTF-8 has no bytes for, stays escaped."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
+    return _encode(data).encode("utf-8", "backslashreplace")
 
 
 def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from minillm.core import FinishReason, Request, RequestStatus, SamplingParams
 
 MAX_CHUNKS = 64  # waiting for the reader, for each prompt of the job
+SILENCE = -1
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class Job:
         job_id: str,
         prompts: Sequence[Prompt],
         *,
+        arrival: float = 0.0,
         priority: int = 0,
         cache_salt: str | None = None,
         nickname: str | None = None,
@@ -66,11 +68,13 @@ class Job:
         self.prompts = list(prompts)
         self.priority, self.cache_salt, self.nickname = priority, cache_salt, nickname
         self.deadline_s = deadline_s
-        self.arrival = 0.0
+        self.arrival = arrival
         self.requests: list[Request | None] = [None] * len(self.prompts)
         self.unfinished = set(range(len(self.prompts)))
         self.closed = False
         self._chunks: deque[Chunk] = deque()
+        self._silence: asyncio.TimerHandle | None = None
+        self._heard = False  # since the last look
         self._failure: Exception | None = None
         self._ready = asyncio.Event()
 
@@ -94,6 +98,7 @@ class Job:
             return
         if chunk.finish_reason is not None:
             self.unfinished.discard(chunk.index)
+        self._heard = True
         last = self._last_of(chunk.index) if len(self._chunks) >= self._limit else None
         if last is not None:
             last.merge(chunk)
@@ -111,6 +116,17 @@ class Job:
         """Nobody reads any more."""
         self.closed = True
         self._chunks.clear()
+        if self._silence is not None:
+            self._silence.cancel()
+
+    def tell_silence(self, every_s: float) -> None:
+        """From now on put an empty chunk of index SILENCE when nothing has come for that long."""
+        if not self._heard:
+            self._chunks.append(Chunk(SILENCE))
+            self._ready.set()
+        self._heard = False
+        loop = asyncio.get_running_loop()
+        self._silence = loop.call_later(every_s, self.tell_silence, every_s)
 
     def __aiter__(self) -> Job:
         return self
