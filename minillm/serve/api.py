@@ -163,11 +163,10 @@ async def _answer(
         if not body.stream:
             answers = await race(_collect(job), request.receive)
             return JsonResponse(reply.whole(answers), headers=headers)
-        first = None
         with suppress(TimeoutError):
-            first = _sound(await race(job.__anext__(), request.receive, PING_S))
+            _sound(await race(job.peek(), request.receive, PING_S))
         streaming = True
-        frames = _frames(job, reply, first, body.include_usage)
+        frames = _frames(job, reply, body.include_usage)
         return EventStream(frames, headers, on_close=lambda: engine.release(job))
     except ClientGone:
         return Response(status_code=CLIENT_GONE)
@@ -178,35 +177,33 @@ async def _answer(
 
 async def _collect(job: Job) -> list[Answer]:
     answers = [Answer() for _ in job.prompts]
-    async for chunk in job:
-        answers[chunk.index].take(_sound(chunk))
+    async for chunks in job:
+        for chunk in chunks:
+            answers[chunk.index].take(_sound(chunk))
     return answers
 
 
-async def _frames(
-    job: Job, reply: Replies, first: Chunk | None, include_usage: bool
-) -> AsyncGenerator[bytes, None]:
-    """A stream's frames. Where usage is asked for, all but the last say null."""
+async def _frames(job: Job, reply: Replies, include_usage: bool) -> AsyncGenerator[bytes, None]:
+    """A stream's frames, in one piece what comes together. All usages but the last are null."""
     extra = {"usage": None} if include_usage else {}
+    frames = [reply.streamed([choice], extra) for choice in reply.opening()]
     count = 0
-    for choice in reply.opening():
-        yield reply.streamed([choice], extra)
     job.tell_silence(PING_S)
     try:
-        if first is not None:
-            count += len(first.token_ids)
-            yield reply.streamed([reply.delta(first)], extra)
-        async for chunk in job:
-            if chunk.index == SILENCE:
-                yield replies.PING
-                continue
-            count += len(_sound(chunk).token_ids)
-            yield reply.streamed([reply.delta(chunk)], extra)
+        async for chunks in job:
+            for chunk in chunks:
+                if chunk.index == SILENCE:
+                    frames.append(replies.PING)
+                    continue
+                count += len(_sound(chunk).token_ids)
+                frames.append(reply.streamed([reply.delta(chunk)], extra))
+            yield b"".join(frames)
+            frames = []
         if include_usage:
-            yield reply.streamed([], {"usage": replies.usage(job, count)})
+            frames.append(reply.streamed([], {"usage": replies.usage(job, count)}))
     except ApiError as error:
-        yield replies.frame(error.body)
-    yield replies.DONE
+        frames.append(replies.frame(error.body))
+    yield b"".join([*frames, replies.DONE])
 
 
 def _sound(chunk: Chunk) -> Chunk:

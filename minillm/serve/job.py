@@ -128,10 +128,8 @@ class Job:
         loop = asyncio.get_running_loop()
         self._silence = loop.call_later(every_s, self.tell_silence, every_s)
 
-    def __aiter__(self) -> Job:
-        return self
-
-    async def __anext__(self) -> Chunk:
+    async def peek(self) -> Chunk:
+        """Wait for the next chunk, and leave it. Raises what `fail` was given."""
         while not self._chunks:
             if self._failure is not None:
                 raise self._failure
@@ -139,7 +137,17 @@ class Job:
                 raise StopAsyncIteration
             self._ready.clear()
             await self._ready.wait()
-        return self._chunks.popleft()
+        return self._chunks[0]
+
+    def __aiter__(self) -> Job:
+        return self
+
+    async def __anext__(self) -> list[Chunk]:
+        """All that is there, as soon as there is something."""
+        await self.peek()
+        chunks = list(self._chunks)
+        self._chunks.clear()
+        return chunks
 
     @property
     def _limit(self) -> int:

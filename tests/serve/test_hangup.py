@@ -171,7 +171,7 @@ def test_a_reader_that_falls_behind_gets_chunks_merged_and_loses_nothing():
             reason = FinishReason.LENGTH if i == count - 1 else None
             for index in (0, 1):
                 job.put(Chunk(index, f"{i},", (i,), ({i: -1.0},), reason))
-        chunks = [chunk async for chunk in job]
+        chunks = [chunk async for ready in job for chunk in ready]
         assert len(chunks) == 2 * MAX_CHUNKS
         for index in (0, 1):
             own = [chunk for chunk in chunks if chunk.index == index]
