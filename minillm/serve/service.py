@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from minillm.core import LLMEngine
 from minillm.core.trace import Record, TraceHeader
@@ -66,7 +66,9 @@ class Service:
         self.metrics.waiting.set_function(lambda: self.engine.num_waiting)
 
     def trace_header(self) -> TraceHeader:
-        return self._header
+        """The trace's header as of now: the policy may have been swapped."""
+        scheduler = self.engine.engine.scheduler
+        return replace(self._header, policy=scheduler.name, config=asdict(scheduler.config))
 
     def _take_records(self, records: list[Record]) -> None:
         self.metrics.take(records)
