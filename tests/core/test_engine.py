@@ -265,6 +265,21 @@ def test_an_interrupt_passes_through_and_leaves_the_engine_usable():
     assert_idle(engine)
 
 
+def test_the_runner_learns_of_every_end_even_after_an_idle_step():
+    engine = make_engine("static", max_num_seqs=2)
+    seen = []
+    execute = engine.runner.execute
+    engine.runner.execute = lambda plan: (seen.extend(plan.finished_ids), execute(plan))[1]
+    for name in "abcd":
+        engine.add_request(name, [1], endless(1))
+        engine.step()
+        engine.step()
+    engine.add_request("e", [1], endless(1))
+    engine.add_request("f", [1], endless(1))
+    engine.step()
+    assert sorted(seen) == ["a", "b", "c", "d"]
+
+
 def test_swapping_drains_who_runs_and_moves_who_waits():
     engine = make_engine("static", max_num_seqs=2)
     for i in range(4):

@@ -90,7 +90,9 @@ class Scheduler(ABC):
         if self._preempted:
             kept = [row for row in kept if row.request.request_id not in self._preempted]
         plan = SchedulerOutput(self.step_id, kept, tuple(self._preempted), tuple(self._finished))
-        self._preempted, self._finished = [], []
+        self._preempted = []
+        if kept:  # the runner sees only plans with rows, and has to learn of every end
+            self._finished = []
         return plan
 
     # ── what the engine calls ───────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from minillm.core.batch import ScheduledRow
 from minillm.model.attention.base import AttentionBackend, AttentionMetadata, RowLayout
 
 # What another group costs, in gathered tokens: splitting has to save more than that.
-# Measured on two CPU cores: a group's calls take as long as some 500 tokens' gather and product.
+# An estimate: a group's few calls take about as long as 500 tokens' gather and product.
 GROUP_COST_TOKENS = 500
 
 
