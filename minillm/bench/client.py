@@ -13,11 +13,11 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from minillm.bench.chunks import StreamError, error_message, read_chunk
+from minillm.bench.http_pool import CONNECT_S, HttpPool
 from minillm.bench.plan import PlannedRequest
 from minillm.bench.record import ClientRequest
 from minillm.bench.sse import SSEParser
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 ENDPOINTS = {"completions": "completions", "chat": "chat/completions"}
 MAX_ERROR_BODY = 64 << 10  # bytes of an error's body that are read
 DRAIN_S = 0.2  # how long to wait for a stream's end after [DONE]
-KEEPALIVE_S = 2.0  # servers close idle connections, uvicorn's after 5 s: never reuse one that old
-CONNECT_S = 10.0
 KEY_VARIABLES = ("MINILLM_API_KEY", "OPENAI_API_KEY")
 
 
@@ -88,63 +86,6 @@ def find_api_key(given: str | None) -> str | None:
     """The key that was given, else the environment's."""
     found = (os.environ.get(name) for name in KEY_VARIABLES)
     return given or next((key for key in found if key), None)
-
-
-def is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-class HttpPool:
-    """Clients of one connection each, made when all others are busy, kept open for the next.
-
-    httpx's own pool looks at every connection for every request: with hundreds open that takes
-    longer than a token. A proxy's settings don't count for a loopback address.
-    """
-
-    def __init__(self, base_url: str, api_key: str | None, timeout_s: float) -> None:
-        import httpx
-
-        headers = {"Accept-Encoding": "identity"}  # a chunk must not wait in a decompressor
-        if api_key:
-            headers["Authorization"] = f"Bearer {api_key}"
-        self._settings = {
-            "headers": headers,
-            # Reading has the request's own limit; a timer for each read would cost time.
-            "timeout": httpx.Timeout(None, connect=min(CONNECT_S, timeout_s)),
-            "limits": httpx.Limits(keepalive_expiry=KEEPALIVE_S),
-            "trust_env": not is_loopback(base_url),
-            "verify": httpx.create_ssl_context(),  # slow to make: one for all
-        }
-        self._all: list[httpx.AsyncClient] = []
-        self._free: list[httpx.AsyncClient] = []
-
-    def prepare(self, count: int) -> None:
-        """Make clients before the clock runs: each takes a millisecond."""
-        for client in [self.take() for _ in range(count)]:
-            self.give(client)
-
-    def take(self) -> httpx.AsyncClient:
-        import httpx
-
-        if self._free:
-            return self._free.pop()
-        client = httpx.AsyncClient(**self._settings)
-        self._all.append(client)
-        return client
-
-    def give(self, client: httpx.AsyncClient) -> None:
-        self._free.append(client)
-
-    async def __aenter__(self) -> HttpPool:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for client in self._all:
-            await client.aclose()
 
 
 async def find_model(pool: HttpPool, base_url: str, wanted: str | None) -> str:

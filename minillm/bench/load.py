@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from minillm.bench.client import HttpPool, OpenAIClient, Target
+from minillm.bench.client import OpenAIClient, Target
+from minillm.bench.http_pool import HttpPool
 from minillm.bench.plan import PlannedRequest
 from minillm.bench.record import ClientRequest
 

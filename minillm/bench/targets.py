@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minillm.bench.client import HttpPool, Target, find_model
+from minillm.bench.client import Target, find_model
+from minillm.bench.http_pool import HttpPool
 from minillm.bench.inprocess import measure_engine
 from minillm.bench.load import Progress, Run, measure
 from minillm.bench.plan import PlannedRequest

@@ -11,7 +11,8 @@ from statistics import median
 import pytest
 
 from minillm.bench.arrivals import send_times
-from minillm.bench.client import HttpPool, Target, find_model, normalize_url
+from minillm.bench.client import Target, find_model, normalize_url
+from minillm.bench.http_pool import HttpPool
 from minillm.bench.load import Run, measure, run_load
 from minillm.bench.plan import Workload
 from minillm.bench.summary import parse_slo, summarize_run, warnings
