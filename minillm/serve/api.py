@@ -118,6 +118,8 @@ async def metrics(request: Request) -> Response:
 
 
 async def trace(request: Request) -> Response:
+    if request.method == "HEAD":
+        return Response(media_type=EventStream.media_type)
     ring = _service(request).trace
     return EventStream(ring.watch(request.headers.get("last-event-id")))
 

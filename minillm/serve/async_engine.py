@@ -74,8 +74,9 @@ class AsyncEngine:
     @property
     def num_waiting(self) -> int:
         """Requests that have not started, in the engine's queue or on their way to it."""
-        coming = sum(len(job.prompts) for job in self._new_jobs)
-        return coming + max(len(self.engine.requests) - len(self.engine.scheduler.running), 0)
+        with self._wake:
+            coming = sum(len(job.prompts) for job in self._new_jobs)
+            return coming + max(len(self.engine.requests) - len(self.engine.scheduler.running), 0)
 
     def submit(self, job: Job) -> None:
         """Take a job in, whole or not at all. Raises ApiError 503 at once when there's no room."""

@@ -145,6 +145,12 @@ def test_pings_tell_the_time(serve):
     assert 0 < data["t"] <= served.service.engine.now()
 
 
+def test_a_head_request_ends(simulated: Served):
+    answer = simulated.client.head("/trace")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 def test_a_key_guards_it(serve):
     served = serve(settings=ServerSettings(api_keys=("k",)))
     assert httpx.get(f"{served.url}/trace").status_code == 401
