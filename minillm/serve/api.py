@@ -7,6 +7,7 @@ uvicorn.run(app)                   # or minillm/serve/server.py, which drains be
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -77,7 +78,7 @@ def make_app(
 
 async def completions(request: Request) -> Response:
     service = _service(request)
-    arrival = service.engine.now()
+    arrival = _arrival(request)
     body: CompletionBody = parse(CompletionBody, await _body(request))
     service.check_model(body.model)
     prompts = await service.text_prompts(body, body.prompts())
@@ -86,7 +87,7 @@ async def completions(request: Request) -> Response:
 
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
-    arrival = service.engine.now()
+    arrival = _arrival(request)
     body: ChatBody = parse(ChatBody, await _body(request))
     service.check_model(body.model)
     prompt = await service.chat_prompt(body, body.conversation())
@@ -148,7 +149,6 @@ async def _answer(
     """Run the prompts; the whole answer, or a stream whose first bytes wait for a first token.
 
     So what fails before a token comes has a status of its own, and a hang-up frees all.
-    arrival: engine seconds when the request's headers had come.
     """
     service = _service(request)
     engine = service.engine
@@ -175,6 +175,12 @@ async def _answer(
     finally:
         if not streaming:
             engine.release(job)
+
+
+def _arrival(request: Request) -> float:
+    """Engine seconds when the request's headers were received (server.py notes when)."""
+    now = time.perf_counter()
+    return _service(request).engine.now() - (now - getattr(request.state, "received", now))
 
 
 async def _collect(job: Job) -> list[Answer]:

@@ -29,8 +29,8 @@ STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
 class AsyncEngine:
     """See the module's docstring. max_queue_size: requests that may wait; None: any number.
 
-    on_records: called by the engine thread with what the trace got since the last call.
-    on_step: called on the event loop afterwards.
+    on_records: called by the engine thread with what the trace got since the last call; says
+    whether on_step shall be called, on the event loop.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class AsyncEngine:
         engine: LLMEngine,
         *,
         max_queue_size: int | None = None,
-        on_records: Callable[[list[Record]], None] = lambda records: None,
+        on_records: Callable[[list[Record]], bool] = lambda records: False,
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
         self.llm, self.engine = llm, engine
@@ -168,7 +168,6 @@ class AsyncEngine:
     def _dispatch(self, chunks: list[tuple[Job, Chunk]]) -> None:
         for job, chunk in chunks:
             job.put(chunk)
-        self._on_step()
 
     # ── on the engine thread ────────────────────────────────────────────────────────────────
 
@@ -258,11 +257,11 @@ class AsyncEngine:
             )))  # fmt: skip
             if stream.finished:
                 del self._streams[output.request_id]
-        records = self.engine.trace.take()
-        if records:
-            self._on_records(records)
-        if chunks or records:
+        if chunks:  # first of all: somebody waits for them
             self._on_loop(self._dispatch, chunks)
+        records = self.engine.trace.take()
+        if records and self._on_records(records):
+            self._on_loop(self._on_step)
 
     def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to tell

@@ -12,6 +12,7 @@ import contextlib
 import ipaddress
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
@@ -76,6 +77,7 @@ class PatientProtocol(H11Protocol):
         self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
+        self.app_state["received"] = time.perf_counter()  # copied into the scope of a request
         super().data_received(data)
         self._expect_headers()
 

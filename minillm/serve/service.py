@@ -70,9 +70,10 @@ class Service:
         scheduler = self.engine.engine.scheduler
         return replace(self._header, policy=scheduler.name, config=asdict(scheduler.config))
 
-    def _take_records(self, records: list[Record]) -> None:
+    def _take_records(self, records: list[Record]) -> bool:
         self.metrics.take(records)
         self.trace.add(records)
+        return self.trace.num_watchers > 0
 
     def check_model(self, name: str | None) -> None:
         """Raise ApiError 404 for a model that is not the one served here; none named is fine."""

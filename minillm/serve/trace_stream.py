@@ -53,6 +53,7 @@ class TraceRing:
         self._base = 0  # place of the first frame in the ring
         self._changed = asyncio.Event()
         self._closed = False
+        self.num_watchers = 0
 
     # ── the engine thread ───────────────────────────────────────────────────────────────────
 
@@ -93,19 +94,23 @@ class TraceRing:
 
     async def watch(self, last_event_id: str | None = None) -> AsyncIterator[bytes]:
         """One watcher's frames, for as long as it reads."""
-        first, place = self._begin(last_event_id)
-        yield first
-        while not self._closed:
-            changed = self._changed
-            frames, place = self._read(place)
-            if frames:
-                yield frames
-                continue
-            try:
-                async with asyncio.timeout(PING_S):
-                    await changed.wait()
-            except TimeoutError:
-                yield self._frame("ping", {"type": "ping", "t": self._now()})
+        self.num_watchers += 1
+        try:
+            first, place = self._begin(last_event_id)
+            yield first
+            while not self._closed:
+                changed = self._changed
+                frames, place = self._read(place)
+                if frames:
+                    yield frames
+                    continue
+                try:
+                    async with asyncio.timeout(PING_S):
+                        await changed.wait()
+                except TimeoutError:
+                    yield self._frame("ping", {"type": "ping", "t": self._now()})
+        finally:
+            self.num_watchers -= 1
 
     def _begin(self, last_event_id: str | None) -> tuple[bytes, int]:
         """The header, then all since that id, or a snapshot; and the place after it."""

@@ -258,7 +258,6 @@ def test_the_transcript_is_the_golden_one():
 
 def test_watchers_that_leave_are_forgotten(serve):
     served = serve()
-    tasks = len(served.service.trace._changed._waiters)
     for _ in range(3):
         watch(served)
-    wait_for(lambda: len(served.service.trace._changed._waiters) <= tasks, "no waiter is left")
+    wait_for(lambda: served.service.trace.num_watchers == 0, "no watcher is left")
