@@ -89,10 +89,11 @@ class Scheduler(ABC):
         kept = [row for row in rows if row is not None]
         if self._preempted:
             kept = [row for row in kept if row.request.request_id not in self._preempted]
-        plan = SchedulerOutput(self.step_id, kept, tuple(self._preempted), tuple(self._finished))
+        finished: tuple[str, ...] = ()
+        if kept:  # a plan without rows reaches no runner, and it has to learn of every end
+            finished, self._finished = tuple(self._finished), []
+        plan = SchedulerOutput(self.step_id, kept, tuple(self._preempted), finished)
         self._preempted = []
-        if kept:  # the runner sees only plans with rows, and has to learn of every end
-            self._finished = []
         return plan
 
     # ── what the engine calls ───────────────────────────────────────────────────────────────
