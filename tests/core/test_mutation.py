@@ -22,7 +22,6 @@ MUTANTS = [
     ("kv_cache.py", "self.pool.num_free - unowned_hits", "self.pool.num_free"),
     ("kv_cache.py", "full = request.num_computed_tokens // self.block_size",
      "full = len(request.blocks)"),
-    ("scheduler/base.py", "request.num_computed_tokens = 0\n", "pass\n"),
     ("scheduler/base.py", "self.requeue(request, front=True)", "self.requeue(request)"),
     ("scheduler/base.py", "samples = end == request.num_tokens", "samples = True"),
     ("scheduler/base.py", "num_output >= request.max_tokens or", "num_output > 99 or"),
