@@ -257,8 +257,14 @@ class AsyncEngine:
             )))  # fmt: skip
             if stream.finished:
                 del self._streams[output.request_id]
-        if chunks:  # first of all: somebody waits for them
+        if any(chunk.finish_reason for _, chunk in chunks):
+            self._record()  # who gets an answer finds it counted in /metrics
+        if chunks:  # otherwise first of all: somebody waits for them
             self._on_loop(self._dispatch, chunks)
+        self._record()
+
+    def _record(self) -> None:
+        """Hand on what the trace got since the last call."""
         records = self.engine.trace.take()
         if records and self._on_records(records):
             self._on_loop(self._on_step)
