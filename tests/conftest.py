@@ -55,3 +55,22 @@ def default_model_path() -> Path:
     except ImportError as error:
         missing(f"the default model's loader ({error})")
     return Path(ensure_default_model())
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random chat model as a folder."""
+    from tests.tiny_chat_model import save_tiny_chat_model
+
+    return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_folder: Path):
+    """That model, loaded; whatever is read before it was written shows as NaN."""
+    from minillm import LLM
+
+    with LLM(
+        str(tiny_folder), dtype="float32", device="cpu", num_blocks=128, threads=1, poison=True
+    ) as llm:
+        yield llm

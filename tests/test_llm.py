@@ -10,20 +10,6 @@ import pytest
 
 from minillm import LLM, SamplingParams
 from minillm.core import FinishReason
-from tests.tiny_chat_model import save_tiny_chat_model
-
-
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_folder: Path):
-    with LLM(
-        str(tiny_folder), dtype="float32", device="cpu", num_blocks=128, threads=1, poison=True
-    ) as llm:
-        yield llm
 
 
 def free_blocks(llm: LLM) -> bool:

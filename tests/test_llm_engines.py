@@ -8,20 +8,7 @@ import pytest
 
 from minillm import LLM, SamplingParams, Scheduler
 from minillm.core import Arrival, LLMEngine, drive
-from tests.tiny_chat_model import MAX_MODEL_LEN, save_tiny_chat_model
-
-
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_folder: Path):
-    with LLM(
-        str(tiny_folder), dtype="float32", device="cpu", num_blocks=128, threads=1, poison=True
-    ) as llm:
-        yield llm
+from tests.tiny_chat_model import MAX_MODEL_LEN
 
 
 def greedy(number: int, **settings) -> SamplingParams:

@@ -50,16 +50,20 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_token_budget(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--max-num-batched-tokens", type=at_least_one, metavar="N",
+        help="tokens in one step of continuous batching (default: 512 on a CPU, 2048 on a GPU)",
+    )  # fmt: skip
+
+
 def add_scheduler(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("batching")
     group.add_argument(
         "--max-num-seqs", type=at_least_one, default=8, metavar="N",
         help="sequences in one step; the batch size of static and dynamic (default: 8)",
     )  # fmt: skip
-    group.add_argument(
-        "--max-num-batched-tokens", type=at_least_one, metavar="N",
-        help="tokens in one step of continuous batching (default: 512 on a CPU, 2048 on a GPU)",
-    )  # fmt: skip
+    add_token_budget(group)
     group.add_argument(
         "--no-chunked-prefill", action="store_true", help="compute each prompt in one step, whole"
     )

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from minillm.cli import options
-from minillm.cli.options import above_zero, at_least_one
+from minillm.cli.options import above_zero, add_token_budget, at_least_one
 from minillm.core.config import POLICIES, QUEUE_ORDERS
 from minillm.llm import LLM
 from minillm.sim import SimulatedRunner
@@ -83,10 +83,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         help=f"sequences in one step; the batch size of static and dynamic (default: {REAL_SEQS}, "
         f"{SIMULATED_SEQS} when simulated, {BATCH_SIZE} for static and dynamic)",
     )  # fmt: skip
-    group.add_argument(
-        "--max-num-batched-tokens", type=at_least_one, metavar="N",
-        help="tokens in one step of continuous batching (default: 512 on a CPU, 2048 on a GPU)",
-    )  # fmt: skip
+    add_token_budget(group)
     group.add_argument(
         "--enable-chunked-prefill", action=argparse.BooleanOptionalAction, default=True,
         help="compute long prompts in pieces, beside the decodes (default: on)",

@@ -15,9 +15,6 @@ def check_prompt(token_ids: Sequence[int], vocab_size: int | None) -> None:
     limit = math.inf if vocab_size is None else vocab_size
     if set(map(type, token_ids)) == {int} and min(token_ids) >= 0 and max(token_ids) < limit:
         return  # the quick answer, nearly always
-    plain = set(map(type, token_ids)) == {int}
-    if plain and min(token_ids) >= 0 and (vocab_size is None or max(token_ids) < vocab_size):
-        return
     for token_id in token_ids:
         if not (isinstance(token_id, int) and 0 <= token_id < limit):
             known = f"0 to {vocab_size - 1}" if vocab_size else "integers ≥ 0"
