@@ -74,7 +74,8 @@ class Layer:
     Weights that read the same input are joined: q, k, v in one product, gate and up in another.
     """
 
-    def __init__(self, config: ModelConfig, index: int, weight) -> None:
+    def __init__(self, config: ModelConfig, index: int, weight, out_linear=make_linear) -> None:
+        """out_linear makes the layers that end attention and MLP: tensor parallelism sums there."""
         prefix = f"model.layers.{index}."
         attention = prefix + "self_attn."
         names = [f"{attention}{letter}_proj" for letter in "qkv"]
@@ -84,11 +85,11 @@ class Layer:
         self.qkv = make_linear(torch.cat([weight(n + ".weight") for n in names]), bias)
         self.q_norm = weight(attention + "q_norm.weight") if config.qk_norm else None
         self.k_norm = weight(attention + "k_norm.weight") if config.qk_norm else None
-        self.o = make_linear(weight(attention + "o_proj.weight"))
+        self.o = out_linear(weight(attention + "o_proj.weight"))
         self.post_norm = weight(prefix + "post_attention_layernorm.weight")
         gate, up = weight(prefix + "mlp.gate_proj.weight"), weight(prefix + "mlp.up_proj.weight")
         self.gate_up = make_linear(torch.cat((gate, up)))
-        self.down = make_linear(weight(prefix + "mlp.down_proj.weight"))
+        self.down = out_linear(weight(prefix + "mlp.down_proj.weight"))
 
     def attention(self, x, rope, kv_cache, backend, metadata, plan) -> torch.Tensor:
         """x [tokens, hidden] → [tokens, hidden]; keys and values go into kv_cache on the way."""
@@ -151,11 +152,16 @@ class Llama:
         logit_rows: int64 [n], the tokens whose next token is asked for. Returns logits
         [n, vocab_size]: the output layer is as big as ten others, so only where it's needed.
         """
+        x = F.embedding(token_ids, self.embedding)
+        x = self.run_layers(x, positions, kv_pool, backend, metadata, plan)
+        return self.lm_head(rms_norm(x[logit_rows], self.norm, self.config.rms_norm_eps))
+
+    def run_layers(self, x, positions, kv_pool, backend, metadata, plan) -> torch.Tensor:
+        """The residual stream x [tokens, hidden] through all layers."""
         eps = self.config.rms_norm_eps
         rope = self.rope.at(positions)
-        x = F.embedding(token_ids, self.embedding)
         for layer, kv_cache in zip(self.layers, kv_pool.unbind(), strict=True):
             h = rms_norm(x, layer.input_norm, eps)
             x += layer.attention(h, rope, kv_cache, backend, metadata, plan)
             x += layer.mlp(rms_norm(x, layer.post_norm, eps))
-        return self.lm_head(rms_norm(x[logit_rows], self.norm, eps))
+        return x

@@ -81,22 +81,14 @@ class ModelRunner(Runner):
             dtype=str(self.dtype).removeprefix("torch."),
         )
         used_before = self._gpu_memory_used()
-        self.model = Llama(
-            model_config, weights, dtype=self.dtype, device=self.device,
-            max_positions=self.max_model_len,
-        )  # fmt: skip
+        self.model = self._make_model(weights)
         if num_blocks is None:
             budget = kv_cache_memory
             if self.device.type == "cuda":
                 peak = self._activation_peak(min(max_num_batched_tokens, self.max_model_len))
                 total = torch.cuda.get_device_properties(self.device).total_memory
                 budget = int(gpu_memory_utilization * total) - used_before - peak
-            num_blocks = budget // self.bytes_per_block
-            if num_blocks < 1:
-                raise ValueError(
-                    f"The memory for KV cache ({budget:,} bytes) holds not one block of "
-                    f"{self.bytes_per_block:,} bytes; give it more, or take a smaller model."
-                )
+            num_blocks = self._blocks_in(budget)
         self.num_blocks = num_blocks
         self.kv_pool = self._allocate(num_blocks)
 
@@ -135,6 +127,22 @@ class ModelRunner(Runner):
             torch.cuda.empty_cache()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _make_model(self, weights: Mapping[str, torch.Tensor]) -> Llama:
+        return Llama(
+            self.model_config, weights, dtype=self.dtype, device=self.device,
+            max_positions=self.max_model_len,
+        )  # fmt: skip
+
+    def _blocks_in(self, budget: int) -> int:
+        """How many KV blocks so many bytes hold; ValueError if not one."""
+        num_blocks = budget // self.bytes_per_block
+        if num_blocks < 1:
+            raise ValueError(
+                f"The memory for KV cache ({budget:,} bytes) holds not one block of "
+                f"{self.bytes_per_block:,} bytes; give it more, or take a smaller model."
+            )
+        return num_blocks
 
     def _pack(self, rows: list[ScheduledRow]) -> tuple[torch.Tensor, ...]:
         """Token ids, positions and slots [tokens], and the indices [n] of tokens that sample."""
