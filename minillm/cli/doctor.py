@@ -9,6 +9,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -150,6 +151,26 @@ def look_at_gpu() -> tuple[str, ...]:
     return OK, f"{'; '.join(texts)}; NVML: {state}"
 
 
+def look_at_telemetry() -> tuple[str, ...]:
+    from minillm.telemetry import FIELDS, GPU_FIELDS, Sampler
+
+    sampler = Sampler()
+    for _ in range(2):  # shares and counters need two readings
+        sample = sampler.sample()
+        time.sleep(0.2)
+    sampler.gpu.close()
+    shown = [FIELDS[name].label for name in FIELDS if name in sample.values]
+    lacking: dict[str, list[str]] = {}
+    for name, reason in sample.missing.items():
+        lacking.setdefault(reason, []).append(FIELDS[name].label)
+    whole = [FIELDS[name].label for name in GPU_FIELDS]
+    texts = [
+        f"{'all of the GPU' if labels == whole else ', '.join(labels)}: n/a ({reason})"
+        for reason, labels in lacking.items()
+    ]
+    return OK, "; ".join([f"read here: {', '.join(shown) or 'nothing'}", *texts])
+
+
 def look_at_memory() -> tuple[str, ...]:
     import psutil
 
@@ -198,6 +219,7 @@ CHECKS: dict[str, Callable[[], tuple[str, ...]]] = {
     "threads": look_at_threads,
     "model": look_at_model,
     "GPU": look_at_gpu,
+    "telemetry": look_at_telemetry,
     "memory": look_at_memory,
     "disk": look_at_disk,
     "jupyter": look_at_jupyter,
