@@ -20,7 +20,7 @@ def check(exercise: str, **objects: object) -> CheckReport:
     """
     if exercise not in EXERCISES:
         raise ValueError(f"Unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}.")
-    return import_module(f"grading.checks.{exercise}").check(**objects)
+    return import_module(f"grading.checks.{exercise}").EXERCISE.check(objects)
 
 
 __all__ = ["EXERCISES", "CheckReport", "Group", "check", "replay"]

@@ -24,6 +24,19 @@ class Case:
     def run(self, scheduler: type[Scheduler] | str) -> Replay:
         return replay(scheduler, self.requests, self.max_num_seqs, self.max_num_batched_tokens)
 
+    def to_plain(self) -> dict:
+        return {
+            "requests": [list(request) for request in self.requests],
+            "max_num_seqs": self.max_num_seqs,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+        }
+
+    @classmethod
+    def from_plain(cls, data: dict) -> Case:
+        """What to_plain made."""
+        requests = tuple(tuple(request) for request in data["requests"])
+        return cls(requests, data["max_num_seqs"], data["max_num_batched_tokens"])
+
     def call(self, name: str) -> str:
         requests = ", ".join(f"({t:g}, {prompt}, {output})" for t, prompt, output in self.requests)
         budget = self.max_num_batched_tokens

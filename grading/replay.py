@@ -21,6 +21,7 @@ from minillm.core import (
     Trace,
     drive,
 )
+from minillm.core.errors import SchedulerContractError
 from minillm.core.trace import DEAD, PREFILL
 from minillm.sim import SimulatedRunner
 
@@ -66,6 +67,34 @@ class Replay:
         """Seconds (simulated) from the first arrival to the last token."""
         first = min((arrival for arrival, _, _ in self.requests), default=0.0)
         return self.trace.steps[-1].t_end - first if self.trace.steps else 0.0
+
+    def to_plain(self) -> dict:
+        """The run as JSON data: what leaves the process in which a student's scheduler ran."""
+        error = self.error
+        rule = vars(error) if isinstance(error, SchedulerContractError) else None
+        return {
+            "requests": [list(request) for request in self.requests],
+            "max_num_seqs": self.max_num_seqs,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+            "trace": list(self.trace.to_jsonl()),
+            "error": None if error is None else str(error),
+            "rule": rule and {**rule, "expected": str(error.expected), "got": str(error.got)},
+            "failed": self.failed,
+            "gave_up": self.gave_up,
+        }
+
+    @classmethod
+    def from_plain(cls, data: dict) -> Replay:
+        """What to_plain made."""
+        error = None
+        if data["rule"] is not None:
+            error = SchedulerContractError(**data["rule"])
+        elif data["error"] is not None:
+            error = RuntimeError(data["error"])
+        requests = tuple(tuple(request) for request in data["requests"])
+        trace = Trace.from_jsonl(data["trace"])
+        limits = data["max_num_seqs"], data["max_num_batched_tokens"]
+        return cls(requests, *limits, trace, error, data["failed"], data["gave_up"])
 
     def __repr__(self) -> str:
         head = f"{len(self.trace.steps)} steps, {self.makespan * 1e3:.1f} ms (simulated)"

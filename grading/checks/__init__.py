@@ -1,1 +1,1 @@
-"""The public checks, one module an exercise. Each has `check(**objects) -> CheckReport`."""
+"""The public checks, one module an exercise. Each has an `EXERCISE` (grading/exercise.py)."""

@@ -8,23 +8,17 @@ at a time keeps them without batching.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from grading.cases import Case, smaller
-from grading.limits import TimeLimitError, time_limit
+from grading.exercise import Call, Exercise, Finding, Pictures, Property, Skip
 from grading.picture import picture
 from grading.replay import Replay, computed_positions, is_seamless, letter, replay
-from grading.report import CheckReport, Group
 from minillm.core import Scheduler
 from minillm.core.trace import DEAD
 
 NUM_RANDOM = 32
 SEED = 5
-TIME_LIMIT_S = 20.0
-SHRINK_TRIES = 120
-
-Finding = tuple[str, str] | None  # (expected, got) of a failure
 
 
 HAND_PICKED = (
@@ -45,9 +39,9 @@ HAND_PICKED = (
 )
 
 
-def cases() -> list[Case]:
+def cases(seed: int = SEED) -> list[Case]:
     """The hand-picked inputs and random ones (always the same), smallest first."""
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     drawn = []
     for number in range(NUM_RANDOM):
         together = number % 2 == 0
@@ -152,7 +146,7 @@ def no_slower_than_static(case: Case, run: Replay) -> Finding:
     return None
 
 
-def served(case: Case, run: Replay) -> Finding:
+def served(run: Replay) -> Finding:
     """Not scored by itself: a run with an error says nothing about the other properties."""
     if run.error is not None:
         return "every request served", str(run.error)
@@ -163,120 +157,94 @@ def _is_limit(error: Exception | None) -> bool:
     return "max_num" in getattr(error, "rule", "")
 
 
-@dataclass(frozen=True)
-class Property:
-    name: str
-    points: float
-    finding: Callable[[Case, Replay], Finding]
-    hint: str
-    on_errors: bool = False  # judged in runs with an error too
-
-    def holds(self, case: Case, run: Replay) -> Finding:
-        skipped = not self.on_errors and served(case, run) is not None
-        return None if skipped else self.finding(case, run)
+# ── the exercise ────────────────────────────────────────────────────────────────────────────
 
 
-PROPERTIES = (
-    Property(
-        "every request gets every token once", 2, every_token_once,
-        "For each running request: how many tokens remain, and how many do you ask for?",
-        on_errors=True,
-    ),
-    Property(
-        "at most max_num_seqs rows and max_num_batched_tokens tokens a step", 1, within_the_limits,
-        "What is left of the budget after the rows that you have planned already?",
-        on_errors=True,
-    ),
-    Property(
-        "first come, first served", 2, first_come_first_served,
-        "Which end of self.waiting has waited longest?",
-    ),
-    Property(
-        "no idle slot while a request waits", 2, no_idle_slot,
-        "In that step a slot is free and somebody could use it. What keeps your rows from it?",
-    ),
-    Property(
-        "each output is what the request gets when it runs alone", 1, outputs_as_alone,
-        "Did every request keep its own tokens, and did none end early?",
-    ),
-    Property(
-        "never slower than static batching", 2, no_slower_than_static,
-        "How many steps does your scheduler take, and how many rows has each?",
-    ),
-)  # fmt: skip
+def run(objects: Mapping[str, object], args: dict) -> dict:
+    """One case under the student's scheduler, as plain data."""
+    return Case.from_plain(args).run(objects["scheduler"]).to_plain()
 
 
-def check(scheduler: type[Scheduler]) -> CheckReport:
-    """Check a Scheduler subclass; never raises for what it does."""
-    if not (isinstance(scheduler, type) and issubclass(scheduler, Scheduler)):
-        raise ValueError(
-            "check() takes your class itself, a subclass of Scheduler: check(MyScheduler)."
-        )
-    inputs = cases()
-    try:
-        with time_limit(TIME_LIMIT_S):
-            runs = [(case, case.run(scheduler)) for case in inputs]
-            batches = any(_shares_a_step(run) for _, run in runs)
-            groups = [_judge(prop, runs, scheduler, batches) for prop in PROPERTIES]
-    except TimeLimitError as error:
-        groups = [
-            Group(p.name, False, 0, p.points, "not finished", f"{scheduler.__name__}", "an answer",
-                  str(error), "Which loop of schedule() can go on for ever?")
-            for p in PROPERTIES
-        ]  # fmt: skip
-        batches = True
-    remark = ""
-    if not batches:
-        remark = "Points count once at least two requests share a step: that is what batching is."
-    return CheckReport("lesson_05", tuple(groups), remark)
+def call(case: Case) -> Call:
+    return Call(case.call("{scheduler}"), case.to_plain())
 
 
-def _judge(
-    prop: Property,
-    runs: list[tuple[Case, Replay]],
-    scheduler: type[Scheduler],
-    batches: bool,
-) -> Group:
-    for case, run in runs:
-        if prop.holds(case, run) is not None:
-            return _failed(prop, _shrink(prop, case, scheduler), scheduler, len(runs))
-    unserved = [case for case, run in runs if served(case, run) is not None]
-    if len(unserved) * 2 > len(runs) and not prop.on_errors:  # too few runs to tell
-        whole = replace(prop, finding=served, on_errors=True)
-        return _failed(whole, _shrink(whole, unserved[0], scheduler), scheduler, len(runs))
-    points = prop.points if batches else 0
-    return Group(prop.name, True, points, prop.points, f"{len(runs)} cases")
+def property_(
+    name: str, points: float, judge: Callable[[Case, Replay], Finding], hint: str,
+    on_errors: bool = False, inputs: Sequence[Case] | None = None,
+) -> Property:  # fmt: skip
+    """A property of replays. on_errors: judged in runs that broke a rule, too."""
 
+    def finding(args: dict, run: Replay) -> Finding | Skip:
+        fault = served(run)
+        if fault is not None and not on_errors:
+            return Skip(*fault)
+        return judge(Case.from_plain(args), run)
 
-def _failed(prop: Property, case: Case, scheduler: type[Scheduler], total: int) -> Group:
-    run, right = case.run(scheduler), case.run("continuous")
-    expected, got = prop.holds(case, run)
-    steps = max(len(run.trace.steps), len(right.trace.steps))
-    pictures = (("A right one", picture(right, steps)), ("Yours", picture(run, steps)))
-    return Group(
-        prop.name, False, 0, prop.points, f"fails, {total} cases", case.call(scheduler.__name__),
-        expected, got, prop.hint, pictures,
+    return Property(
+        name, points, hint, tuple(call(case) for case in inputs or cases()), finding,
+        ("scheduler",), smaller=_smaller, pictures=_pictures,
     )  # fmt: skip
 
 
-def _shrink(prop: Property, case: Case, scheduler: type[Scheduler]) -> Case:
-    """A smaller input that fails too, found by leaving out and shortening requests."""
-    tries = SHRINK_TRIES
-    found = True
-    while found:
-        found = False
-        for candidate in smaller(case):
-            tries -= 1
-            if tries < 0:
-                return case
-            if prop.holds(candidate, candidate.run(scheduler)) is not None:
-                case, found = candidate, True
-                break
-    return case
+def _smaller(call_: Call) -> Iterator[Call]:
+    return map(call, smaller(Case.from_plain(call_.args)))
 
 
-def _shares_a_step(run: Replay) -> bool:
-    return any(len(step.rows) > 1 for step in run.trace.steps)
+def _pictures(args: dict, run: Replay) -> Pictures:
+    right = Case.from_plain(args).run("continuous")
+    steps = max(len(run.trace.steps), len(right.trace.steps))
+    return (("A right one", picture(right, steps)), ("Yours", picture(run, steps)))
+
+
+def is_scheduler(name: str, thing: object) -> str:
+    if isinstance(thing, type) and issubclass(thing, Scheduler):
+        return ""
+    return "check() takes your class itself, a subclass of Scheduler: check(MyScheduler)."
+
+
+def batches(runs: Sequence[Replay]) -> str:
+    if any(len(step.rows) > 1 for run in runs for step in run.trace.steps):
+        return ""
+    return "Points count once at least two requests share a step: that is what batching is."
+
+
+EXERCISE = Exercise(
+    "lesson_05",
+    run,
+    (
+        property_(
+            "every request gets every token once", 2, every_token_once,
+            "For each running request: how many tokens remain, and how many do you ask for?",
+            on_errors=True,
+        ),
+        property_(
+            "at most max_num_seqs rows and max_num_batched_tokens tokens a step", 1,
+            within_the_limits,
+            "What is left of the budget after the rows that you have planned already?",
+            on_errors=True,
+        ),
+        property_(
+            "first come, first served", 2, first_come_first_served,
+            "Which end of self.waiting has waited longest?",
+        ),
+        property_(
+            "no idle slot while a request waits", 2, no_idle_slot,
+            "In that step a slot is free and somebody could use it. What keeps your rows from it?",
+        ),
+        property_(
+            "each output is what the request gets when it runs alone", 1, outputs_as_alone,
+            "Did every request keep its own tokens, and did none end early?",
+        ),
+        property_(
+            "never slower than static batching", 2, no_slower_than_static,
+            "How many steps does your scheduler take, and how many rows has each?",
+        ),
+    ),
+    accepts=is_scheduler,
+    gate=batches,
+    decode=Replay.from_plain,
+)  # fmt: skip
 
 
 def _tokens(count: int) -> str:
