@@ -10,6 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+# What every canvas figure is built on, in order of need; before the widget's own files.
+FIGURE = (
+    "shared/theme.js", "shared/format.js", "shared/axis.js", "shared/pen.js", "shared/dom.js",
+    "shared/card.js", "shared/link.js", "shared/feed.js", "shared/figure.js",
+)  # fmt: skip
 STATIC = Path(__file__).parent / "static"
 _LOCAL_IMPORT = re.compile(r'^import\s[^;]*?from\s+"\.{1,2}/[^"]+";\n', re.MULTILINE)
 
@@ -20,6 +25,6 @@ def module(*names: str) -> str:
     return "\n".join(_LOCAL_IMPORT.sub("", part) for part in parts)
 
 
-def style(name: str) -> str:
-    """The style sheet `name` of static/."""
-    return (STATIC / name).read_text(encoding="utf-8")
+def style(*names: str) -> str:
+    """The style sheets `names` of static/ as one."""
+    return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)

@@ -14,7 +14,7 @@ from widgets.timeline import Timeline
 HTML = Path(__file__).with_name("timeline_page.html")
 TRAITS = (
     "lanes", "titles", "subtitles", "height", "expected_requests", "headline", "subtitle", "notes",
-    "stale_message", "frozen",
+    "stale_message", "frozen", "cursor_name",
 )  # fmt: skip
 
 

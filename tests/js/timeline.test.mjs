@@ -4,12 +4,15 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { cardContent, cardSentence, placeCard, stepContent } from "../../widgets/static/timeline/card.js";
+import { lastAtOrBefore, ticks, timeScale } from "../../widgets/static/shared/axis.js";
+import { cardSentence, placeCard } from "../../widgets/static/shared/card.js";
+import { duration, number3, percent } from "../../widgets/static/shared/format.js";
+import { cardContent, stepContent } from "../../widgets/static/timeline/card.js";
 import { DEAD, DECODE, PREFILL, decodeFrame } from "../../widgets/static/timeline/decode.js";
 import {
-  autoWindow, duration, hit, layout, number3, percent, rowPitch, shiftWindow, ticks, timeScale, zoomWindow,
+  autoWindow, hit, layout, rowPitch, shiftWindow, zoomWindow,
 } from "../../widgets/static/timeline/layout.js";
-import { LaneModel, chooseRows, lastAtOrBefore } from "../../widgets/static/timeline/model.js";
+import { LaneModel, chooseRows } from "../../widgets/static/timeline/model.js";
 import { luminance } from "../../widgets/static/shared/theme.js";
 
 const golden = (name) => new URL(`../golden/${name}`, import.meta.url);

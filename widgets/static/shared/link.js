@@ -41,6 +41,24 @@ export class Link {
     if (this.set(change)) this.tell();
   }
 
+  /** The pointer shows something in passing: unhover() gives back what was before. */
+  hover(change) {
+    this.before ??= { t: this.t, req: this.req };
+    this.point(change);
+  }
+
+  unhover() {
+    const { before } = this;
+    this.before = null;
+    if (before) this.point(before);
+  }
+
+  /** The reader means it: what the pointer shows now stays. */
+  keep(change) {
+    this.before = null;
+    this.point(change);
+  }
+
   /** Take a position over and show it in every view that shares it; whether that was a change. */
   set({ t = this.cursor.t, req = this.cursor.req }) {
     const { cursor } = this;

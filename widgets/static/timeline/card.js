@@ -1,7 +1,7 @@
 // The hover card: what one request did in one step. Text first, so that it can also be spoken.
 
 import { DEAD, PREFILL } from "./decode.js";
-import { count, duration } from "./layout.js";
+import { count, duration } from "../shared/format.js";
 
 /**
  * The card of a request at a step as {letter, id, state, preview, lines: [[label, value, aside]]}.
@@ -78,74 +78,4 @@ export function stepContent(lane, step) {
 
 function round1(value) {
   return Number.isInteger(value) ? String(value) : value.toFixed(1);
-}
-
-/** The same as one sentence, for the live region. */
-export function cardSentence(content) {
-  const head = content.letter ? `Request ${content.letter}, ${content.state}` : content.state;
-  const parts = content.lines.map(([label, value, aside]) => `${label}: ${value}${aside ? ` (${aside})` : ""}`);
-  return `${head}. ${parts.join(". ")}.`.replaceAll("\u2009", " ");
-}
-
-/** Fill the card's element. Only text nodes: prompts are other people's words. */
-export function fillCard(el, content, text) {
-  el.replaceChildren();
-  const head = add(el, "div", "mlt-card-head");
-  if (content.letter) add(head, "b", "", content.letter);
-  add(head, "span", "", `${content.letter ? " · " : ""}${content.state}`);
-  if (content.preview) add(el, "div", "mlt-card-quote", `“${content.preview}”`);
-  const list = add(el, "dl", "");
-  for (const [label, value, aside] of content.lines) {
-    add(list, "dt", "", label);
-    const cell = add(list, "dd", "", value);
-    if (aside) add(cell, "span", "mlt-aside", ` ${aside}`);
-  }
-  if (text?.text || text?.token) {
-    const quote = add(el, "div", "mlt-card-text", text.text.slice(-70));
-    add(quote, "mark", "", text.token);
-  }
-  add(el, "i", "mlt-notch");
-}
-
-function add(parent, tag, className, string) {
-  const el = document.createElement(tag);
-  if (className) el.className = className;
-  if (string !== undefined) el.textContent = string;
-  parent.append(el);
-  return el;
-}
-
-/**
- * Where the card goes: left or right of the cursor, its notch at the row, over as little of
- * what is `taken` (boxes [left, top, right, bottom]) as there is room for, then as near as can be.
- * Returns {left, top, side: the card's edge that has the notch, notchY}.
- */
-export function placeCard({ x, y, width, height, bounds, taken = [], last = null }) {
-  const room = 22;
-  const [low, high] = [bounds.left, Math.max(bounds.left, bounds.right - width)];
-  let best = null;
-  for (const notch of [0.5, 0.82, 0.18]) {
-    const top = clamp(y - height * notch, bounds.top, Math.max(bounds.top, bounds.bottom - height));
-    for (let left = low; left <= high; left += 12) {
-      const beside = left >= x + room || left + width <= x - room;
-      const overlap = taken.reduce((sum, box) => sum + shared(box, left, top, width, height), 0);
-      const away = Math.min(Math.abs(left - x), Math.abs(left + width - x));
-      const cost = overlap + away * 4 + Math.abs(notch - 0.5) * 120 + (beside ? 0 : 1e6)
-        - (left === last ? 600 : 0); // stay where it is rather than jump about
-      if (!best || cost < best.cost) best = { cost, left, top };
-    }
-  }
-  const { left, top } = best;
-  const notchY = clamp(y - top, 16, height - 16);
-  return { left, top, side: left > x ? "left" : "right", notchY };
-}
-
-function shared([left, top, right, bottom], x, y, width, height) {
-  const wide = Math.min(right, x + width) - Math.max(left, x);
-  const high = Math.min(bottom, y + height) - Math.max(top, y);
-  return wide > 0 && high > 0 ? wide * high : 0;
-}
-
-function clamp(value, low, high) {
-  return Math.min(Math.max(value, low), high);
 }

@@ -1,7 +1,6 @@
 // What the reader points at: the cursor, the cell under it, and the card that tells about it.
 
-import { cardContent, cardSentence, fillCard, placeCard, stepContent } from "./card.js";
-import { TINY } from "./layout.js";
+import { cardContent, stepContent } from "./card.js";
 
 /** The view's cursor with what it points at now: its step, and the cell's box if it has a row. */
 export function locate(view) {
@@ -28,12 +27,15 @@ export function requestAt(view, { lane, row, step }) {
   return null;
 }
 
+/** Point there (null: nowhere), in every view that shares the cursor. */
 export function setCursor(view, cursor, speak = false) {
   view.cursor = cursor;
+  if (cursor === null) view.link.unhover();
+  else if (cursor.kept) view.link.keep({ t: cursor.t });
+  else view.link.hover({ t: cursor.t });
   if (speak) {
     locate(view);
-    const content = cardText(view);
-    if (content) view.dom.live.textContent = cardSentence(content);
+    view.sayCard(cardText(view));
   }
   view.request();
 }
@@ -52,34 +54,17 @@ function cardText(view) {
 
 /** Fill and place the card of this frame, or hide it. */
 export function paintCard(view) {
-  const { dom, cursor, geometry } = view;
+  const { cursor, geometry, scale } = view;
   const content = view.drag?.moved && !view.drag.scrub ? null : cardText(view);
   const panel = content && geometry.panels.find((each) => each.lane === cursor.lane);
-  dom.card.hidden = !panel;
   if (!panel) {
-    view.cardLeft = null;
+    view.showCard(null);
     return;
   }
   const request = requestAt(view, cursor);
-  fillCard(dom.card, content, request && cursor.step ? askText(view, cursor, request) : null);
-  if (geometry.width < TINY) { // no room beside the data: under it
-    dom.card.dataset.side = "none";
-    dom.card.style.left = "0";
-    dom.card.style.top = `${geometry.height + 4}px`;
-    return;
-  }
+  const x = Math.min(Math.max(scale.x(cursor.t), geometry.x0), geometry.x1);
   const y = cursor.row < 0 ? panel.stripTop + 12 : panel.top + (cursor.row + 0.5) * panel.pitch;
-  const place = placeCard({
-    x: Math.min(Math.max(view.scale.x(cursor.t), geometry.x0), geometry.x1), y,
-    width: dom.card.offsetWidth, height: dom.card.offsetHeight,
-    bounds: { left: 0, right: geometry.width, top: -20, bottom: geometry.height },
-    taken: takenBoxes(view), last: view.cardLeft,
-  });
-  view.cardLeft = place.left;
-  dom.card.style.left = `${place.left}px`;
-  dom.card.style.top = `${place.top}px`;
-  dom.card.dataset.side = place.side;
-  dom.card.style.setProperty("--mlt-notch", `${place.notchY}px`);
+  view.showCard(content, x, y, takenBoxes(view), request && cursor.step ? askText(view, cursor, request) : null);
 }
 
 /** Where rows are drawn, as boxes [left, top, right, bottom]: a card should not cover them. */

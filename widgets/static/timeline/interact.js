@@ -8,12 +8,7 @@ const DRAG_FROM = 5; // px: less is a click
 /** Hover shows the cursor, a click pins a request, a drag zooms (on the axis: scrubs). */
 export function bindPointer(view) {
   const { over } = view.dom;
-  const at = (event) => {
-    const box = over.getBoundingClientRect();
-    const [sx, sy] = [over.clientWidth / box.width, over.clientHeight / box.height];
-    return [(event.clientX - box.left) * sx, (event.clientY - box.top) * sy];
-  };
-  const ready = (call) => (event) => view.geometry && call(view, event, ...at(event));
+  const ready = (call) => (event) => view.geometry && call(view, event, ...view.at(event));
   over.addEventListener("pointermove", ready(pointerMove));
   over.addEventListener("pointerdown", ready(pointerDown));
   over.addEventListener("pointerup", ready(pointerUp));
@@ -80,8 +75,9 @@ function click(view, x, y) {
   view.cursor = found;
   locate(view);
   const request = requestAt(view, found);
-  view.pinned = request && view.pinned !== request.idx ? request.idx : null;
-  found.kept = view.pinned !== null;
+  const req = request && view.pinned !== request.idx ? request.idx : null;
+  found.kept = req !== null;
+  view.link.keep({ t: found.t, req });
   setCursor(view, found, true);
   view.repaint();
 }
@@ -104,41 +100,32 @@ function zoom(view, t, factor) {
   view.setWindow(next[1] - next[0] >= view.limit * 0.999 ? null : next);
 }
 
-/** Keys of the focused figure; those that are ours go no further (the notebook has its own). */
-export function bindKeys(view) {
-  view.dom.over.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || !view.scale) return;
-    const act = ACTIONS[event.key];
-    if (!act) return;
-    act(view, event.shiftKey ? 10 : 1);
-    event.preventDefault();
-    event.stopPropagation();
-  });
+export function timelineKeys(view) {
+  const ready = (call) => (far) => view.scale && call(far);
+  return {
+    ArrowRight: ready((far) => moveStep(view, far)),
+    ArrowLeft: ready((far) => moveStep(view, -far)),
+    ArrowDown: ready((far) => moveRow(view, far)),
+    ArrowUp: ready((far) => moveRow(view, -far)),
+    Home: ready(() => moveStep(view, -Infinity)),
+    End: ready(() => moveStep(view, Infinity)),
+    Escape: () => clear(view),
+    " ": () => view.togglePause(),
+    "+": ready(() => zoom(view, middle(view), 0.7)),
+    "=": ready(() => zoom(view, middle(view), 0.7)),
+    "-": ready(() => zoom(view, middle(view), 1 / 0.7)),
+  };
 }
-
-const ACTIONS = {
-  ArrowRight: (view, far) => moveStep(view, far),
-  ArrowLeft: (view, far) => moveStep(view, -far),
-  ArrowDown: (view, far) => moveRow(view, far),
-  ArrowUp: (view, far) => moveRow(view, -far),
-  Home: (view) => moveStep(view, -Infinity),
-  End: (view) => moveStep(view, Infinity),
-  Escape: (view) => clear(view),
-  " ": (view) => view.togglePause(),
-  "+": (view) => zoom(view, middle(view), 0.7),
-  "=": (view) => zoom(view, middle(view), 0.7),
-  "-": (view) => zoom(view, middle(view), 1 / 0.7),
-};
 
 function middle(view) {
   return view.cursor?.t ?? (view.scale.v0 + view.scale.v1) / 2;
 }
 
 function clear(view) {
-  view.pinned = null;
   view.window = null;
   view.pausedAt = null;
   view.cursor = null;
+  view.link.keep({ t: null, req: null });
   view.repaint();
 }
 

@@ -1,7 +1,7 @@
 // Where things stand: pure functions of sizes and times, in CSS pixels and seconds.
 
-export const NARROW = 760; // below: margin figures move beside the title
-export const TINY = 480; // below: one panel, and a switch
+import { NARROW_FIGURE } from "../shared/figure.js";
+
 const MANY_ROWS = 40; // above: 6 px rows, letters on hover only
 const MAX_ROWS_HEIGHT = 520;
 const STRIP = 26;
@@ -20,7 +20,7 @@ export function rowPitch(count, height) {
  * bottom, pitch, titleY, stripTop, stripBottom}]}.
  */
 export function layout({ width, panels, height = null }) {
-  const narrow = width < NARROW;
+  const narrow = width < NARROW_FIGURE; // margin figures move beside the title
   const x0 = 34;
   const x1 = Math.max(x0 + 40, narrow ? width - 8 : width - 150);
   let y = 0;
@@ -37,39 +37,6 @@ export function layout({ width, panels, height = null }) {
   });
   const axisY = y + 10;
   return { width, height: axisY + 52, x0, x1, figuresX: narrow ? null : x1 + 16, axisY, panels: placed };
-}
-
-/** Times ↔ pixels: v0…v1 seconds over x0…x1. */
-export function timeScale(v0, v1, x0, x1) {
-  const factor = (x1 - x0) / (v1 - v0);
-  return {
-    v0, v1, x0, x1, factor,
-    x: (t) => x0 + (t - v0) * factor,
-    t: (x) => v0 + (x - x0) / factor,
-  };
-}
-
-/** A round step so that ticks are at least `apart` pixels from each other. */
-export function tickStep(span, pixels, apart = 84) {
-  const rough = (span * apart) / Math.max(1, pixels);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  for (const factor of [1, 2, 2.5, 5, 10]) {
-    if (factor * power >= rough * 0.999) return factor * power;
-  }
-  return 10 * power;
-}
-
-/** Ticks of an axis as [{t, label}]: one number of decimals for all. */
-export function ticks(v0, v1, pixels) {
-  const step = tickStep(v1 - v0, pixels);
-  let decimals = Math.max(0, -Math.floor(Math.log10(step)));
-  if (Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
-  const out = [];
-  for (let i = Math.ceil(v0 / step - 1e-9); i * step <= v1 + step * 1e-6; i++) {
-    const t = i * step;
-    out.push({ t, label: i === 0 ? "0" : t.toFixed(decimals) });
-  }
-  return out;
 }
 
 /**
@@ -115,38 +82,4 @@ export function hit(geometry, x, y) {
     if (y >= panel.bottom && y <= panel.stripBottom) return { panel, index: -1 };
   }
   return null;
-}
-
-// ── figures as text: 3 significant digits, a comma for thousands, thin gaps before units ────────
-
-const GAP = "\u2009";
-
-/** A number with three significant digits: 151, 12.4, 0.0372, 12,300. */
-export function number3(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "n/a";
-  if (value === 0) return "0";
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
-  const rounded = Number(value.toPrecision(3));
-  return rounded.toLocaleString("en-US", { minimumFractionDigits: Math.min(digits, 4), maximumFractionDigits: Math.min(digits, 4) });
-}
-
-/** Seconds as text: 1.37 s, 14.8 ms; `whole`: milliseconds without decimals (TTFT). */
-export function duration(seconds, whole = false) {
-  if (seconds === null || seconds === undefined) return "n/a";
-  const ms = seconds * 1000;
-  if (whole && ms < 10000) return `${Math.round(ms).toLocaleString("en-US")}${GAP}ms`;
-  if (ms < 1000) return `${ms < 100 ? ms.toFixed(1) : Math.round(ms)}${GAP}ms`;
-  return `${number3(seconds)}${GAP}s`;
-}
-
-/** A share as a whole percentage that never rounds up to 100. */
-export function percent(share) {
-  if (share === null || share === undefined) return "n/a";
-  const rounded = Math.round(share * 100);
-  return `${rounded === 100 && share < 1 ? 99 : rounded}${GAP}%`;
-}
-
-/** "1 step", "2 steps". */
-export function count(n, one, many = `${one}s`) {
-  return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
 }

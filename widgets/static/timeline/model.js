@@ -2,6 +2,7 @@
 // segments: runs of consecutive steps of one kind, so that painting 2,000 decode steps is one
 // rectangle. Fed by messages alone; it says when something is missing.
 
+import { lastAtOrBefore } from "../shared/axis.js";
 import { DEAD, DECODE, PREFILL, RECOMPUTE, SAMPLED, SNAPSHOT, decodeFrame } from "./decode.js";
 
 const KEEP_STEPS = 8192; // of a run that does not end; twice what the kernel keeps
@@ -265,16 +266,4 @@ class SlotTable {
     for (const slot of held.values()) this.size = Math.max(this.size, slot + 1);
     return reqs.map((req) => held.get(req));
   }
-}
-
-/** Index of the last value ≤ t in an ascending list, −1 if there is none. */
-export function lastAtOrBefore(values, t) {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= t) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }

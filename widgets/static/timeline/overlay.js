@@ -1,7 +1,10 @@
 // The layer above the data: titles, letters, axis, figures, notes, cursor. Repainted whole; small.
 
+import { ticks } from "../shared/axis.js";
+import { TINY_FIGURE } from "../shared/figure.js";
+import { count, duration, number3, percent } from "../shared/format.js";
+import { arrowHead, cursorFoot, fitted, line, roundRect, text, timeAxis } from "../shared/pen.js";
 import { font } from "../shared/theme.js";
-import { TINY, count, duration, number3, percent, ticks } from "./layout.js";
 import { cellHeights } from "./paint.js";
 import { stripLimit } from "./strip.js";
 
@@ -23,28 +26,6 @@ export function paintOverlay(ctx, s) {
     paintNotes(ctx, s, panel, s.lanes[panel.lane]);
   }
   paintCursor(ctx, s);
-}
-
-function text(ctx, string, x, y, { size = 11, weight = 400, color, align = "left", halo = null }) {
-  ctx.font = font(size, weight);
-  ctx.textAlign = align;
-  if (halo) {
-    ctx.strokeStyle = halo;
-    ctx.lineWidth = 4;
-    ctx.lineJoin = "round";
-    ctx.strokeText(string, x, y);
-  }
-  ctx.fillStyle = color;
-  ctx.fillText(string, x, y);
-  return ctx.measureText(string).width;
-}
-
-function fitted(ctx, string, width) {
-  if (width <= 0) return "";
-  if (ctx.measureText(string).width <= width) return string;
-  let cut = string.length;
-  while (cut > 0 && ctx.measureText(`${string.slice(0, cut)}…`).width > width) cut--;
-  return cut > 3 ? `${string.slice(0, cut).trimEnd()}…` : "";
 }
 
 function paintTitle(ctx, s, panel, lane) {
@@ -128,19 +109,9 @@ function paintFigures(ctx, s, panel, lane) {
   text(ctx, useful, x, y + 19, { size: 11, color: theme.ink3 });
 }
 
-function paintAxis(ctx, s) {
-  const { theme, geometry, scale } = s;
-  const y = geometry.axisY;
-  ctx.strokeStyle = theme.line;
-  ctx.lineWidth = 1;
-  line(ctx, geometry.x0, y + 0.5, geometry.x1, y + 0.5);
-  for (const tick of ticks(scale.v0, scale.v1, geometry.x1 - geometry.x0)) {
-    const x = scale.x(tick.t);
-    line(ctx, Math.round(x) + 0.5, y, Math.round(x) + 0.5, y + 4);
-    text(ctx, tick.label, x, y + 14, { size: 11, color: theme.ink3, align: "center" });
-  }
-  const caption = geometry.width < TINY ? "seconds" : "seconds since the first request";
-  text(ctx, caption, geometry.x1, y + 30, { size: 11, color: theme.ink3, align: "right" });
+function paintAxis(ctx, { theme, geometry, scale }) {
+  const caption = geometry.width < TINY_FIGURE ? "seconds" : "seconds since the first request";
+  timeAxis(ctx, theme, scale, geometry.axisY, ticks(scale.v0, scale.v1, geometry.x1 - geometry.x0), caption);
 }
 
 /** The empty right half is the result: name it. Two finished lanes only. */
@@ -175,14 +146,6 @@ function paintSooner(ctx, s) {
   arrowHead(ctx, left, y, 5);
   arrowHead(ctx, right, y, -5);
   text(ctx, label, middle, y + 0.5, { size: 11.5, weight: 550, color: theme.ink, align: "center", halo: theme.bg });
-}
-
-function arrowHead(ctx, x, y, size) {
-  ctx.beginPath();
-  ctx.moveTo(x + size, y - 3.5);
-  ctx.lineTo(x, y);
-  ctx.lineTo(x + size, y + 3.5);
-  ctx.stroke();
 }
 
 /** While it runs: the edge of the present, and how much each running request has so far. */
@@ -246,12 +209,7 @@ function paintCursor(ctx, s) {
   ctx.strokeStyle = theme.ink;
   ctx.lineWidth = 1.4;
   for (const panel of geometry.panels) line(ctx, x, panel.top - 3, x, panel.stripBottom);
-  ctx.fillStyle = theme.ink;
-  ctx.beginPath();
-  ctx.moveTo(x, geometry.axisY - 5);
-  ctx.lineTo(x - 5, geometry.axisY + 1);
-  ctx.lineTo(x + 5, geometry.axisY + 1);
-  ctx.fill();
+  cursorFoot(ctx, theme, x, geometry.axisY);
   if (cursor.box) {
     const panel = geometry.panels.find((each) => each.lane === cursor.lane);
     const { full } = cellHeights(panel.pitch);
@@ -267,16 +225,4 @@ function paintCursor(ctx, s) {
     ctx.fillRect(a, geometry.panels[0].top, b - a, geometry.axisY - geometry.panels[0].top);
     ctx.globalAlpha = 1;
   }
-}
-
-function line(ctx, x0, y0, x1, y1) {
-  ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.lineTo(x1, y1);
-  ctx.stroke();
-}
-
-function roundRect(ctx, x, y, width, height, radius) {
-  ctx.beginPath();
-  ctx.roundRect(x, y, width, height, radius);
 }

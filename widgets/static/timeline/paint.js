@@ -2,8 +2,9 @@
 // view repaints the new edge and leaves the past as it is.
 
 import { DEAD, DECODE, PREFILL } from "./decode.js";
+import { cross } from "../shared/pen.js";
 import { font, hatch } from "../shared/theme.js";
-import { lastAtOrBefore } from "./model.js";
+import { lastAtOrBefore } from "../shared/axis.js";
 import { paintStrip } from "./strip.js";
 
 const GAP_FROM = 3.6; // px a step: below, cells are one solid run (thinner gaps alias)
@@ -241,14 +242,7 @@ function paintPreempt(view, request, preempt, y, height) {
     ctx.fillRect(x, snap(y - tube / 2), scale.x(to) - x, tube);
     ctx.strokeRect(x + 0.6, snap(y - tube / 2) + 0.6, scale.x(to) - x - 1.2, tube - 1.2);
   }
-  const arm = Math.min(3.6, height / 2.6);
-  ctx.lineWidth = 2;
-  ctx.beginPath();
-  ctx.moveTo(x - arm, y - arm);
-  ctx.lineTo(x + arm, y + arm);
-  ctx.moveTo(x - arm, y + arm);
-  ctx.lineTo(x + arm, y - arm);
-  ctx.stroke();
+  cross(ctx, x, y, Math.min(3.6, height / 2.6), brush.theme.pre);
 }
 
 /** Grid and the marked rows, under what is painted already. */

@@ -1,6 +1,6 @@
 // The occupancy strip under a panel: how many rows each step had, and how much of them was padding.
 
-import { lastAtOrBefore } from "./model.js";
+import { lastAtOrBefore } from "../shared/axis.js";
 
 /** Occupancy: useful rows solid, padding hatched on top, out of the slots. */
 export function paintStrip(view) {

@@ -1,134 +1,75 @@
 // The view: one element of the page, its canvases, and what the reader does with them.
 
-import { FONT, readTheme, watchTheme } from "../shared/theme.js";
+import { Feed } from "../shared/feed.js";
+import { Figure, TINY_FIGURE } from "../shared/figure.js";
+import { timeScale } from "../shared/axis.js";
 import { locate, paintCard } from "./cursor.js";
-import { buildDom } from "./dom.js";
-import { bindKeys, bindPointer } from "./interact.js";
-import { TINY, autoWindow, layout, timeScale } from "./layout.js";
+import { addTimelineParts } from "./dom.js";
+import { bindPointer, timelineKeys } from "./interact.js";
+import { autoWindow, layout } from "./layout.js";
 import { LaneModel, chooseRows } from "./model.js";
 import { paintOverlay } from "./overlay.js";
 import { brushes, paintPanel } from "./paint.js";
+import { LEGEND, progress, summary } from "./words.js";
 import { stripLimit } from "./strip.js";
-import { everySecond, showTexts } from "./words.js";
 
 const MOST_ROWS = 256; // of more requests, those in the window, the newest first
+const KEYS = "← → step · Shift jumps 10 · Home End · Esc clears";
 
-export class TimelineView {
+export class TimelineView extends Figure {
   constructor(model, el) {
-    this.model = model;
-    this.dom = buildDom(el, FONT);
+    super(model, el, { label: "Batch timeline", legend: LEGEND, keys: KEYS });
+    addTimelineParts(this);
     this.lanes = Array.from({ length: model.get("lanes") }, () => new LaneModel());
+    this.dom.root.classList.toggle("mlt-two", this.lanes.length > 1);
+    this.feed = new Feed(this, this.lanes);
     this.mode = "requests";
     this.window = null; // [v0, v1] chosen by the reader; null: automatic
     this.pausedAt = null;
     this.cursor = null; // {lane, row, t, step, box}
-    this.pinned = null; // request index
     this.shownLane = 0; // where only one panel fits
     this.drag = null;
     this.painted = null; // what the data layer holds: {key, until: [per lane]}
     this.texts = new Map(); // "lane:req:step" → {text, token}
-    this.heard = performance.now();
-    this.hellos = []; // per lane: when we said hello last, and the timer of the next one
-    this.retries = [];
-    this.stats = { frames: 0, full: 0, messages: 0, gaps: 0 };
-    this.cleanup = [];
-    this.retheme();
-    this.bindModel();
-    this.bindPage();
     bindPointer(this);
-    bindKeys(this);
-    this.refreshTexts();
-    this.lanes.forEach((_, lane) => this.hello(lane));
-  }
-
-  // ── messages ──────────────────────────────────────────────────────────────────────────────
-
-  bindModel() {
-    const on = (name, call) => {
-      this.model.on(name, call);
-      this.cleanup.push(() => this.model.off(name, call));
-    };
-    on("msg:custom", (message, buffers) => this.receive(message, buffers));
-    for (const name of ["headline", "subtitle", "titles", "subtitles", "notes", "stale_message", "frozen"]) {
-      on(`change:${name}`, () => this.refreshTexts());
-    }
-    for (const name of ["height", "expected_requests"]) on(`change:${name}`, () => this.repaint());
-  }
-
-  /** Ask for what comes after the last step; at most every 300 ms, so that parts come at a pace. */
-  hello(lane) {
-    const wait = (this.hellos[lane] ?? -Infinity) + 300 - performance.now();
-    if (wait > 0) {
-      clearTimeout(this.retries[lane]);
-      this.retries[lane] = setTimeout(() => this.hello(lane), wait);
-      return;
-    }
-    this.hellos[lane] = performance.now();
-    const { nextStep, nextEvent, stream } = this.lanes[lane];
-    this.model.send({ hello: nextStep - 1, event: nextEvent, stream, lane });
+    this.bindKeys(timelineKeys(this));
+    this.start(["titles", "subtitles", "notes", "height", "expected_requests"]);
+    this.feed.hello();
   }
 
   receive(message, buffers) {
-    this.heard = performance.now();
     if (message.kind === "text") {
       this.texts.set(`${message.lane}:${message.req}:${message.step}`, message);
       this.request();
-      return;
+    } else {
+      this.feed.receive(message, buffers);
     }
-    const lane = this.lanes[message.lane];
-    if (!lane || !buffers?.length) return;
-    this.stats.messages += 1;
-    const outcome = lane.apply(message, buffers[0]);
-    if (outcome === "gap") this.stats.gaps += 1;
-    const more = message.more && lane.nextStep === message.next_step;
-    if (outcome === "gap" || more) this.hello(message.lane);
-    if (message.header) this.refreshTexts();
-    this.request();
-  }
-
-  // ── the page ──────────────────────────────────────────────────────────────────────────────
-
-  bindPage() {
-    const sizes = new ResizeObserver(() => this.repaint());
-    sizes.observe(this.dom.figure);
-    const stopTheme = watchTheme(() => this.retheme());
-    const ticker = setInterval(() => everySecond(this), 1000);
-    this.onRatio = () => this.repaint();
-    window.addEventListener("resize", this.onRatio);
-    this.cleanup.push(() => {
-      sizes.disconnect();
-      stopTheme();
-      clearInterval(ticker);
-      this.retries.forEach(clearTimeout);
-      window.removeEventListener("resize", this.onRatio);
-      cancelAnimationFrame(this.frame);
-    });
-    this.dom.pause.addEventListener("click", () => this.togglePause());
-    this.dom.mode.addEventListener("click", () => this.toggleMode());
-    this.dom.fit.addEventListener("click", () => this.setWindow(null));
-    this.dom.lane.addEventListener("click", () => {
-      this.shownLane = 1 - this.shownLane;
-      this.repaint();
-    });
   }
 
   destroy() {
-    this.cleanup.forEach((call) => call());
-    this.dom.root.remove();
+    this.feed.destroy();
+    super.destroy();
   }
 
-  retheme() {
-    this.theme = readTheme(this.dom.root);
-    for (const [name, value] of Object.entries(this.theme)) {
-      if (typeof value === "string") this.dom.root.style.setProperty(`--mlt-${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`, value);
-    }
-    this.brush = null;
-    this.repaint();
+  // ── words ─────────────────────────────────────────────────────────────────────────────────
+
+  headers() {
+    return this.lanes.map((lane) => lane.header);
   }
 
-  refreshTexts() {
-    showTexts(this);
-    this.repaint();
+  finding() {
+    return this.model.get("headline") || progress(this);
+  }
+
+  describe() {
+    return summary(this);
+  }
+
+  everySecond() {
+    super.everySecond();
+    const over = !this.running && this.lanes.some((lane) => lane.stepCount);
+    if (over && !this.saidOver) this.say(summary(this));
+    this.saidOver = over;
   }
 
   // ── state in numbers ──────────────────────────────────────────────────────────────────────
@@ -137,12 +78,26 @@ export class TimelineView {
     return this.model.get("titles");
   }
 
+  /** The highlighted request, in this view or another: an index, or null. */
+  get pinned() {
+    return this.link?.req ?? null;
+  }
+
   get running() {
     return this.lanes.some((lane) => lane.stepCount > 0 && !lane.done);
   }
 
   get limit() {
     return autoWindow(this.lanes.map((lane) => lane.now), false)[1];
+  }
+
+  /** Another view, or the kernel, points at a time: our cursor goes there. */
+  pointed() {
+    const t = this.link?.t ?? null;
+    if (t !== (this.cursor?.t ?? null)) {
+      this.cursor = t === null ? null : { lane: this.cursor?.lane ?? this.shownLane, row: null, t };
+    }
+    this.request();
   }
 
   setWindow(window) {
@@ -167,22 +122,12 @@ export class TimelineView {
 
   repaint() {
     this.painted = null;
-    this.request();
+    super.repaint();
   }
 
-  request() {
-    if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.paint();
-    });
-  }
-
-  paint() {
+  paintAll(width) {
     const { dom, model } = this;
-    const width = Math.floor(dom.figure.clientWidth);
-    if (width < 60) return;
-    const one = width < TINY && this.lanes.length > 1;
+    const one = width < TINY_FIGURE && this.lanes.length > 1;
     const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
     const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
     const chosen = chooseRows(this.lanes, [v0, v1], MOST_ROWS, model.get("expected_requests"));
@@ -198,7 +143,10 @@ export class TimelineView {
     this.geometry = geometry;
     this.scale = timeScale(v0, v1, geometry.x0, geometry.x1);
     this.rows = rows;
-    this.resizeCanvases(geometry);
+    if (this.resizeCanvases([dom.data, dom.over], geometry.width, geometry.height) || !this.brush) {
+      this.brush = brushes(dom.data.getContext("2d"), this.theme, this.ratio);
+      this.painted = null;
+    }
     this.paintData(geometry, rows, marked, until);
     paintOverlay(dom.over.getContext("2d"), {
       theme: this.theme, geometry, scale: this.scale, lanes: this.lanes, rows, mode: this.mode,
@@ -208,24 +156,6 @@ export class TimelineView {
     });
     this.paintTools(one);
     paintCard(this);
-    this.stats.frames += 1;
-  }
-
-  resizeCanvases(geometry) {
-    const ratio = window.devicePixelRatio || 1;
-    const size = `${geometry.width}x${geometry.height}@${ratio}`;
-    if (size === this.size && this.brush) return;
-    for (const canvas of [this.dom.data, this.dom.over]) {
-      canvas.width = Math.round(geometry.width * ratio);
-      canvas.height = Math.round(geometry.height * ratio);
-      canvas.style.width = `${geometry.width}px`;
-      canvas.style.height = `${geometry.height}px`;
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
-    this.dom.figure.style.height = `${geometry.height}px`;
-    this.brush = brushes(this.dom.data.getContext("2d"), this.theme, ratio);
-    this.size = size;
-    this.painted = null;
   }
 
   /** The data layer: all of it when anything but time has changed, else the new edge only. */
