@@ -71,6 +71,10 @@ class BlockPool:
         """Blocks without an owner that a prefix may still hit."""
         return len(self._cached)
 
+    def cached_ids(self) -> list[int]:
+        """Those blocks' ids, the least recently used first."""
+        return list(self._cached)
+
     def take(self, count: int) -> tuple[list[Block], int]:
         """`count` blocks with ref_count 1; the last so many of them were cached and are evicted.
 

@@ -108,9 +108,11 @@ class KVCacheManager:
         self._owners.pop(request.request_id, None)
         freed = 0
         for block in reversed(request.blocks):  # the tail goes first, the prefix lives longer
+            self._ops.append(("f", block.block_id, request.index))
             if self.pool.release(block):
                 freed += 1
-            self._ops.append(("f", block.block_id, request.index))
+                if block.block_hash is not None:
+                    self._ops.append(("c", block.block_id, request.index))
         request.blocks, request.block_ids = [], ()
         request.num_slots = request.num_cached_blocks = 0
         return freed
@@ -122,6 +124,7 @@ class KVCacheManager:
         """
         if self._owners:
             raise ValueError(f"{len(self._owners)} requests hold KV blocks; finish them first.")
+        self._ops += [("e", block_id, -1) for block_id in self.pool.cached_ids()]
         self.pool.forget()
 
     def drain_ops(self) -> list[tuple[str, int, int]]:

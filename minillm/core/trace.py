@@ -36,7 +36,11 @@ def row_kind(num_tokens: int, start: int, num_prompt_tokens: int, is_dead: bool)
 
 
 class BlockOp(NamedTuple):
-    """What happened to a KV block. op: a alloc, f free, s share, e evict."""
+    """What happened to a KV block. op: a alloc, f free, s share, e evict, c cached.
+
+    c follows the f of a block's last owner where a later prompt may still find its content; e takes
+    that away, for req_idx or (−1) because the cache was reset.
+    """
 
     op: str
     block: int

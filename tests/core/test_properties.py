@@ -219,15 +219,24 @@ def test_swapping_the_scheduler_loses_nothing(case, swap_at, policy):
 
 @settings(QUIET, max_examples=100)
 @given(cases(policies=("fcfs",)))
-def test_block_operations_in_the_trace_replay_to_the_blocks_in_use(case):
+def test_block_operations_in_the_trace_replay_to_the_blocks_in_use_and_cached(case):
     engine, _, _ = play(case, ContinuousScheduler)
     owners: dict[int, int] = {}
+    cached: set[int] = set()
     for step in engine.trace.steps:
         for op, block, _ in step.blocks:
             if op in "as":
+                assert op == "s" or block not in cached  # evicted before it is handed out
                 owners[block] = owners.get(block, 0) + 1
+                cached.discard(block)
             elif op == "f":
                 owners[block] -= 1
                 if not owners[block]:
                     del owners[block]
+            elif op == "c":
+                assert block not in owners
+                cached.add(block)
+            else:
+                cached.remove(block)
+        assert len(cached) == step.kv_cached
         assert len(owners) == step.kv_used

@@ -37,7 +37,7 @@ def test_the_golden_trace_is_what_the_engine_writes():
     events = {json.loads(line).get("event") for line in lines}
     assert {"arrive", "admit", "first_token", "preempt", "finish", "abort", "refuse"} <= events
     ops = {op for line in lines for op, *_ in json.loads(line).get("blocks", [])}
-    assert ops == {"a", "f", "s", "e"}
+    assert ops == {"a", "f", "s", "e", "c"}
 
 
 def test_reading_gives_back_what_was_written():
