@@ -11,15 +11,16 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from minillm.core.trace import Trace
 from widgets.drawing import draw
 from widgets.headline import Headline, LaneFigures, headline, number3, percent, seconds
-from widgets.shapes import PALETTE, Drawing, Line, Rect, Shape
+from widgets.shapes import PALETTE, Drawing, Line, Mark, Path, Rect, Shape, outline
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FONT = "Inter, system-ui, sans-serif"
@@ -52,9 +53,9 @@ class StaticFigure:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def save_svg(self, path: str | Path) -> Path:
+    def save_svg(self, path: str | FilePath) -> FilePath:
         """Write the SVG (without the table); returns its path."""
-        path = Path(path)
+        path = FilePath(path)
         path.write_text(self.svg, encoding="utf-8")
         return path
 
@@ -142,6 +143,8 @@ def to_svg(drawing: Drawing, alt: str) -> str:
 
 
 def _color(name: str) -> str:
+    if not name:
+        return ""
     variable = VARIABLES.get(name)
     return f"var({variable},{PALETTE[name]})" if variable else PALETTE[name]
 
@@ -154,7 +157,7 @@ def _svg_shape(shape: Shape, hatch: str) -> str:
     if isinstance(shape, Rect):
         box = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
         box += f' width="{_n(max(0.0, shape.width))}" height="{_n(max(0.0, shape.height))}"'
-        fill = f"url(#{hatch})" if shape.fill == "hatch" else _color(shape.fill)
+        fill = f"url(#{hatch})" if shape.fill == "hatch" else _color(shape.fill) or "none"
         stroke = f";stroke:{_color(shape.stroke)};stroke-width:0.8" if shape.stroke else ""
         return f'<rect {box} style="fill:{fill}{stroke}"/>'
     if isinstance(shape, Line):
@@ -162,6 +165,10 @@ def _svg_shape(shape: Shape, hatch: str) -> str:
         dots = ' stroke-dasharray="1.1 2.9"' if shape.dots else ""
         style = f"stroke:{_color(shape.color)};stroke-width:{_n(shape.width)}"
         return f'<line {ends}{dots} style="{style}"/>'
+    if isinstance(shape, Path):
+        return _svg_path(shape)
+    if isinstance(shape, Mark):
+        return _svg_mark(shape)
     weight = ";font-weight:650" if shape.bold else ""
     style = f"fill:{_color(shape.color)};font-size:{_n(shape.size)}px{weight}"
     anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
@@ -169,6 +176,32 @@ def _svg_shape(shape: Shape, hatch: str) -> str:
         f'<text x="{_n(shape.x)}" y="{_n(shape.y)}"{anchor} style="{style}">'
         f"{escape(shape.text)}</text>"
     )
+
+
+def _svg_path(shape: Path) -> str:
+    points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
+    area = f'<polygon points="{points}" style="fill:{_color(shape.fill)}"/>' if shape.fill else ""
+    if not shape.color:
+        return area
+    dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
+    style = f"fill:none;stroke:{_color(shape.color)};stroke-width:{_n(shape.width)}"
+    return f'{area}<polyline points="{points}"{dash} style="{style};stroke-linejoin:round"/>'
+
+
+def _svg_mark(mark: Mark) -> str:
+    color, paper = _color(mark.color), _color("bg")
+    if mark.kind in ("published", "star"):
+        points = " ".join(f"{_n(x)},{_n(y)}" for x, y in outline(mark))
+        style = f"fill:{color if mark.kind == 'star' else paper};stroke:{color};stroke-width:1.3"
+        return f'<polygon points="{points}" style="{style}"/>'
+    x, y, r = _n(mark.x), _n(mark.y), _n(mark.radius)
+    full = mark.kind == "measured"
+    style = f"fill:{color if full else paper};stroke:{color};stroke-width:1.5"
+    circle = f'<circle cx="{x}" cy="{y}" r="{r}" style="{style}"/>'
+    if full:
+        return circle
+    top, bottom = _n(mark.y - mark.radius), _n(mark.y + mark.radius)
+    return f'{circle}<path d="M{x} {top}A{r} {r} 0 0 0 {x} {bottom}Z" style="fill:{color}"/>'
 
 
 # ── matplotlib ──────────────────────────────────────────────────────────────────────────────────
@@ -181,39 +214,70 @@ def matplotlib_figure(
     head: Headline | None = None,
 ) -> Figure:
     """The same picture as a matplotlib Figure (no pyplot: any thread may make one)."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
     head = head or headline(traces, titles)
-    drawing = draw(traces, head, subtitles)
+    return to_matplotlib(draw(traces, head, subtitles))
+
+
+def to_matplotlib(drawing: Drawing) -> Figure:
+    """A drawing as a matplotlib Figure."""
+    from matplotlib.figure import Figure
+
     width, height = drawing.width + 16, drawing.height + 8
     figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor=PALETTE["bg"])
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-8, width - 8), ylim=(height - 4, -4))
     axes.set_axis_off()
     for shape in drawing.shapes:
-        if isinstance(shape, Rect):
-            hatched = shape.fill == "hatch"
-            axes.add_patch(Rectangle(
-                (shape.x, shape.y), max(0.0, shape.width), max(0.0, shape.height),
-                facecolor="none" if hatched else PALETTE[shape.fill],
-                edgecolor=PALETTE["waste" if hatched else shape.stroke or shape.fill],
-                linewidth=0 if hatched or not shape.stroke else 0.6,
-                hatch="//////" if hatched else None,
-            ))  # fmt: skip
-        elif isinstance(shape, Line):
-            axes.plot(
-                (shape.x0, shape.x1), (shape.y0, shape.y1), color=PALETTE[shape.color],
-                linewidth=shape.width * 0.72, linestyle=(0, (1.2, 2.6)) if shape.dots else "-",
-            )  # fmt: skip
-        else:
-            axes.text(
-                shape.x, shape.y, shape.text, color=PALETTE[shape.color], va="baseline",
-                fontsize=shape.size * 0.72, fontweight="bold" if shape.bold else "normal",
-                ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-                parse_math=False,
-            )  # fmt: skip
+        _add_shape(axes, shape)
     return figure
+
+
+def _add_shape(axes: Axes, shape: Shape) -> None:
+    from matplotlib.patches import Circle, Polygon, Rectangle, Wedge
+
+    if isinstance(shape, Rect):
+        hatched = shape.fill == "hatch"
+        axes.add_patch(Rectangle(
+            (shape.x, shape.y), max(0.0, shape.width), max(0.0, shape.height),
+            facecolor="none" if hatched or not shape.fill else PALETTE[shape.fill],
+            edgecolor=PALETTE["waste" if hatched else shape.stroke or shape.fill],
+            linewidth=0 if hatched or not shape.stroke else 0.6,
+            hatch="//////" if hatched else None,
+        ))  # fmt: skip
+    elif isinstance(shape, Line):
+        axes.plot(
+            (shape.x0, shape.x1), (shape.y0, shape.y1), color=PALETTE[shape.color],
+            linewidth=shape.width * 0.72, linestyle=(0, (1.2, 2.6)) if shape.dots else "-",
+        )  # fmt: skip
+    elif isinstance(shape, Path):
+        if shape.fill:
+            axes.add_patch(Polygon(shape.points, facecolor=PALETTE[shape.fill], edgecolor="none"))
+        if shape.color:
+            xs, ys = zip(*shape.points, strict=True)
+            style = (0, tuple(each / shape.width for each in shape.dash)) if shape.dash else "-"
+            axes.plot(
+                xs, ys, color=PALETTE[shape.color], linewidth=shape.width * 0.72, linestyle=style
+            )
+    elif isinstance(shape, Mark):
+        color, place = PALETTE[shape.color], (shape.x, shape.y)
+        if shape.kind in ("published", "star"):
+            face = color if shape.kind == "star" else PALETTE["bg"]
+            axes.add_patch(Polygon(outline(shape), facecolor=face, edgecolor=color, zorder=4))
+            return
+        full = shape.kind == "measured"
+        axes.add_patch(Circle(
+            place, shape.radius, facecolor=color if full else PALETTE["bg"], edgecolor=color,
+            linewidth=1.2, zorder=4,
+        ))  # fmt: skip
+        if not full:
+            axes.add_patch(Wedge(place, shape.radius, 90, 270, facecolor=color, zorder=4))
+    else:
+        axes.text(
+            shape.x, shape.y, shape.text, color=PALETTE[shape.color], va="baseline",
+            fontsize=shape.size * 0.72, fontweight="bold" if shape.bold else "normal",
+            ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
+            parse_math=False, zorder=5,
+        )  # fmt: skip
 
 
 def to_png(figure: Figure, dpi: int = 200) -> bytes:
@@ -224,5 +288,6 @@ def to_png(figure: Figure, dpi: int = 200) -> bytes:
 
 
 __all__ = [
-    "StaticFigure", "alt_text", "matplotlib_figure", "static_figure", "table", "to_png", "to_svg",
+    "StaticFigure", "alt_text", "matplotlib_figure", "static_figure", "table", "to_matplotlib",
+    "to_png", "to_svg",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ PALETTE = {
     "bg": "#FFFFFF", "panel": "#F6F7F9", "ink": "#14181D", "ink2": "#434C58", "ink3": "#5F6976",
     "line": "#C5CCD5", "grid": "#E8EBEF", "decode": "#0072B2", "prefill": "#E69F00",
     "edge": "#855700", "waste": "#D55E00", "waste_text": "#AD4A00", "pre": "#A8457F",
-    "pre_text": "#93366D", "queue": "#7A8694",
+    "pre_text": "#93366D", "queue": "#7A8694", "soft": "#D3E6F3", "ok": "#009E73",
+    "ok_text": "#006B4E", "ok_soft": "#EBF7F3",
 }  # fmt: skip
 
 
@@ -48,7 +49,41 @@ class Text(NamedTuple):
     anchor: str = "start"
 
 
-Shape = Rect | Line | Text
+class Path(NamedTuple):
+    """A line through points. dash: pixels on and off, () for none; fill: a colour's name for the
+    area, which is closed from the last point to the first."""
+
+    points: Sequence[tuple[float, float]]
+    color: str = ""
+    width: float = 1.5
+    dash: tuple[float, ...] = ()
+    fill: str = ""
+
+
+class Mark(NamedTuple):
+    """A point of a chart. kind: "measured" ●, "simulated" ◐, "published" ◇, "star" ★."""
+
+    x: float
+    y: float
+    kind: str
+    color: str = "ink"
+    radius: float = 4.5
+
+
+Shape = Rect | Line | Text | Path | Mark
+
+
+def outline(mark: Mark) -> list[tuple[float, float]]:
+    """The corners of a mark that has some: ◇ and ★."""
+    count, inner = (4, 1.0) if mark.kind == "published" else (10, 0.44)
+    radius = mark.radius * (1.25 if mark.kind == "published" else 1.6)
+    return [
+        (
+            mark.x + radius * (inner if i % 2 else 1.0) * math.sin(2 * math.pi * i / count),
+            mark.y - radius * (inner if i % 2 else 1.0) * math.cos(2 * math.pi * i / count),
+        )
+        for i in range(count)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
