@@ -12,6 +12,7 @@ Errors: ValueError in one sentence, before anything is computed.
 import json
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -25,6 +26,8 @@ _HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _DEFAULT_NAMES = ("default", LABEL, "SmolLM2-135M-Instruct")
 Weights = dict[str, torch.Tensor]
+Named = tuple[str, torch.Tensor]
+Keep = Callable[[str, torch.Tensor], Weights]
 
 
 def resolve_model(source: str | Path | None = None) -> str | Path:
@@ -61,27 +64,29 @@ def load_config(source: str | Path | None = None) -> ModelConfig:
 
 
 def load_weights(
-    source: str | Path | ModelConfig | None = None, *, seed: int = 0
+    source: str | Path | ModelConfig | None = None, *, seed: int = 0, keep: Keep | None = None
 ) -> tuple[ModelConfig, Weights]:
     """(config, {HF name: tensor on the CPU, in config.torch_dtype as stored}).
 
     A ModelConfig as source gives random weights of that shape, as `dummy:PATH` does; `seed`
     chooses them. Names and shapes are those of `expected_shapes(config)`, exactly.
+    keep: gets each weight as it is read and gives what shall be kept of it, under what name; so
+    that one of several workers never holds the whole model (shard.py).
     """
     if isinstance(source, ModelConfig):
-        return source, dummy_weights(source, seed)
+        return source, _checked(source, _dummy_tensors(source, seed), keep)
     path = resolve_model(source)
     if isinstance(path, str):
         config = _dummy_config(path)
-        return config, dummy_weights(config, seed)
+        return config, _checked(config, _dummy_tensors(config, seed), keep)
     if path.suffix == ".gguf":
         from minillm.model.gguf_reader import GGUFModel
 
         model = GGUFModel(path)
-        return model.config, _checked(model.config, dict(model.tensors()))
+        return model.config, _checked(model.config, model.tensors(), keep)
     folder = _model_folder(path)
     config = ModelConfig.from_folder(folder)
-    return config, _checked(config, _read_safetensors(folder, config))
+    return config, _checked(config, _read_safetensors(folder, config), keep)
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -112,17 +117,19 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 def dummy_weights(config: ModelConfig, seed: int = 0) -> Weights:
     """Random weights, std 0.02 (norms one, biases zero), the same for the same seed."""
+    return dict(_dummy_tensors(config, seed))
+
+
+def _dummy_tensors(config: ModelConfig, seed: int) -> Iterator[Named]:
     generator = torch.Generator().manual_seed(seed)
     dtype = getattr(torch, config.torch_dtype)
-    weights = {}
     for name, shape in expected_shapes(config).items():
         if name.endswith("norm.weight"):
-            weights[name] = torch.ones(shape, dtype=dtype)
+            yield name, torch.ones(shape, dtype=dtype)
         elif name.endswith("bias"):
-            weights[name] = torch.zeros(shape, dtype=dtype)
+            yield name, torch.zeros(shape, dtype=dtype)
         else:
-            weights[name] = torch.empty(shape).normal_(0.0, 0.02, generator=generator).to(dtype)
-    return weights
+            yield name, torch.empty(shape).normal_(0.0, 0.02, generator=generator).to(dtype)
 
 
 def _dummy_config(source: str) -> ModelConfig:
@@ -156,20 +163,18 @@ def _model_folder(path: Path) -> Path:
     raise ValueError(f"{path} holds no *.safetensors file, so there are no weights to load.")
 
 
-def _read_safetensors(folder: Path, config: ModelConfig) -> Weights:
+def _read_safetensors(folder: Path, config: ModelConfig) -> Iterator[Named]:
     """All tensors of the folder's shards (memory-mapped: pages are read when they are used)."""
     wanted = expected_shapes(config)
-    weights: Weights = {}
     for file in _shards(folder):
         try:
             with safe_open(file, framework="pt") as shard:
                 # A tied model may carry its output layer again; old ones carry RoPE's buffers.
                 names = shard.keys()
                 kept = [n for n in names if n in wanted or not _is_redundant(n, config)]
-                weights.update({name: shard.get_tensor(name) for name in kept})
+                yield from ((name, shard.get_tensor(name)) for name in kept)
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{file} can't be read as safetensors: {error}.") from None
-    return weights
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -193,26 +198,39 @@ def _is_redundant(name: str, config: ModelConfig) -> bool:
     return tied_head or name.endswith("rotary_emb.inv_freq")
 
 
-def _checked(config: ModelConfig, weights: Weights) -> Weights:
+def _checked(config: ModelConfig, tensors: Iterable[Named], keep: Keep | None) -> Weights:
+    """What is kept of the tensors; ValueError unless they are exactly the model's."""
     wanted = expected_shapes(config)
-    missing = [name for name in wanted if name not in weights]
+    weights: Weights = {}
+    found, unknown = set(), []
+    for name, tensor in tensors:
+        found.add(name)
+        if name not in wanted:
+            unknown.append(name)
+            continue
+        _check_tensor(config, name, tensor, wanted[name])
+        weights.update(keep(name, tensor) if keep else {name: tensor})
+    missing = [name for name in wanted if name not in found]
     if missing:
         raise ValueError(f"{config.name} lacks {len(missing)} weights, the first is {missing[0]}.")
-    unknown = sorted(set(weights) - set(wanted))
     if unknown:
         raise ValueError(
             f"{config.name} holds {len(unknown)} weights that {config.architecture} doesn't have, "
-            f"the first is {unknown[0]}."
+            f"the first is {min(unknown)}."
         )
-    for name, shape in wanted.items():
-        if tuple(weights[name].shape) != shape:
-            raise ValueError(
-                f"{config.name}: {name} has the shape {tuple(weights[name].shape)}, "
-                f"but config.json says {shape}."
-            )
-        if not weights[name].is_floating_point():
-            raise ValueError(f"{config.name}: {name} is {weights[name].dtype}, not floating point.")
     return weights
+
+
+def _check_tensor(
+    config: ModelConfig, name: str, tensor: torch.Tensor, shape: tuple[int, ...]
+) -> None:
+    if tuple(tensor.shape) != shape:
+        raise ValueError(
+            f"{config.name}: {name} has the shape {tuple(tensor.shape)}, "
+            f"but config.json says {shape}."
+        )
+    if not tensor.is_floating_point():
+        raise ValueError(f"{config.name}: {name} is {tensor.dtype}, not floating point.")
 
 
 def _from_hub(repo_id: str) -> Path:
