@@ -22,6 +22,7 @@ from minillm.sim import SimulatedRunner
 
 if TYPE_CHECKING:
     from minillm.core import LLMEngine
+    from minillm.serve import Classroom
 
 SUMMARY = "an OpenAI-compatible server in front of a model or a simulated GPU"
 EXAMPLES = """\
@@ -31,6 +32,7 @@ examples:
   minillm serve --simulate H100-80GB-SXM              the same server before a simulated GPU
   minillm serve --simulate A100-80GB-SXM --sim-model llama-3.1-70b --tensor-parallel-size 4
   minillm serve --host 0.0.0.0 --api-key "$(openssl rand -hex 16)"
+  minillm serve --simulate A100-80GB-SXM --classroom --host 0.0.0.0
 """
 SIMULATED_GPU, SIMULATED_MODEL = "A100-80GB-SXM", "llama-3.1-8b"
 SIMULATED_MAX_LEN = 8192
@@ -42,7 +44,7 @@ SWITCH_S = 1e-3  # the two threads take turns this often: the loop answers while
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
     _add_server(parser)
-    _add_engine(parser)
+    add_engine(parser)
     _add_simulation(parser)
 
 
@@ -55,6 +57,22 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         help="a key that clients must bear, several times for several; also $MINILLM_API_KEY; "
         "needed for any address but loopback",
     )  # fmt: skip
+    add_limits(group)
+    group.add_argument(
+        "--classroom", action="store_true",
+        help="a class on one server: prints a join code for the students and a key for you; "
+        "--host 0.0.0.0 lets other machines in",
+    )  # fmt: skip
+    group.add_argument(
+        "--student-limit", type=at_least_one, default=4, metavar="N",
+        help="classroom: requests that one student may have in flight; more get 429 (default: 4)",
+    )  # fmt: skip
+    group.add_argument(
+        "--trace-text", action="store_true", help="show prompts and token ids in /trace too"
+    )
+
+
+def add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--served-model-name", metavar="NAME", help="what clients call the model")
     group.add_argument(
         "--max-queue-size", type=at_least_one, default=256, metavar="N",
@@ -68,12 +86,9 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         "--grace", type=float, default=10.0, metavar="S",
         help="seconds that running requests have when the server is stopped (default: 10)",
     )  # fmt: skip
-    group.add_argument(
-        "--trace-text", action="store_true", help="show prompts and token ids in /trace too"
-    )
 
 
-def _add_engine(parser: argparse.ArgumentParser) -> None:
+def add_engine(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("batching")
     group.add_argument(
         "--scheduler", choices=POLICIES, default="continuous", help="default: continuous"
@@ -134,10 +149,7 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         help="no model here but a simulated GPU, paced in real time; its text is made up "
         f"(default GPU: {SIMULATED_GPU})",
     )  # fmt: skip
-    group.add_argument(
-        "--sim-model", default=SIMULATED_MODEL, metavar="NAME",
-        help=f"the model on the simulated GPU (default: {SIMULATED_MODEL})",
-    )  # fmt: skip
+    add_simulated_model(group)
     group.add_argument(
         "--tensor-parallel-size", "-tp", type=at_least_one, default=1, metavar="N",
         help="GPUs that share each layer (default: 1)",
@@ -148,24 +160,48 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_simulated_model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--sim-model", default=SIMULATED_MODEL, metavar="NAME",
+        help=f"the model on the simulated GPU (default: {SIMULATED_MODEL})",
+    )  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> int:
     # Here and not above: `minillm --help` works without the server's packages.
-    from minillm.serve import Server, ServerSettings, address, listen, make_app
+    from minillm.serve import (
+        Classroom,
+        Server,
+        ServerSettings,
+        address,
+        class_address,
+        listen,
+        make_app,
+    )  # fmt: skip
 
     if args.grace < 0:
         raise ValueError(f"--grace must be at least 0 seconds, got {args.grace:g}.")
     given = os.environ.get("MINILLM_API_KEY")
     keys = (*args.api_key, *([given] if given else []))
+    classroom = None
+    if args.classroom:
+        classroom = Classroom(args.student_limit, instructor_keys=keys)
     settings = ServerSettings(
-        api_keys=keys, served_model_name=args.served_model_name,
+        api_keys=keys, classroom=classroom, served_model_name=args.served_model_name,
         max_queue_size=args.max_queue_size, deadline_s=args.deadline, trace_text=args.trace_text,
     )  # fmt: skip
-    listener = listen(args.host, args.port, bool(keys))  # first: loading a model takes longer
+    listener = listen(args.host, args.port, settings.guarded)  # first: loading a model takes longer
     with listener, load(args) as llm:
         engine = engine_for(llm, args)
         app = make_app(llm, engine, settings)
         url = address(listener)
-        server = Server(app, grace_s=args.grace, on_ready=lambda: announce(engine, url, args.grace))
+
+        def on_ready() -> None:
+            announce(engine, url, args.grace)
+            if classroom is not None:
+                announce_class(classroom, class_address(listener))
+
+        server = Server(app, grace_s=args.grace, on_ready=on_ready)
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector need not look through it again
@@ -240,6 +276,19 @@ def announce(engine: LLMEngine, url: str, grace_s: float) -> None:
         f"Ctrl-C ends it, after at most {grace_s:g} s for what runs.",
         flush=True,
     )
+
+
+def announce_class(classroom: Classroom, url: str) -> None:
+    """What students type into a notebook, and what the instructor does."""
+    lines = [
+        "", f"Classroom at {url}, join code {classroom.code}. In a student's notebook:",
+        f'    import widgets; widgets.join("{url}", "{classroom.code}", "your name")',
+        "In yours (the key is for you alone):",
+        f'    import widgets; widgets.teach("{url}", "{classroom.instructor_key}")',
+    ]  # fmt: skip
+    if "//127.0.0.1" in url or "//[::1]" in url:
+        lines.append("Only this machine reaches that address; --host 0.0.0.0 lets the class in.")
+    print("\n".join(lines), flush=True)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

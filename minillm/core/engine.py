@@ -95,12 +95,26 @@ class LLMEngine:
         try:
             if room < 1:
                 raise ValueError(too_long(request.num_prompt_tokens, self.config))
-            (self._next or self.scheduler).add(request)
+            self.upcoming.add(request)
         except (ValueError, QueueFullError) as error:
             self._event(now, request, "refuse", {"reason": str(error)})
             raise
         self.requests[request_id] = request
         return request
+
+    def note_refusal(
+        self, request_id: str, reason: str, *, prompt_len: int | None = None,
+        max_tokens: int | None = None, nickname: str | None = None,
+    ) -> None:  # fmt: skip
+        """Put into the trace a request that whoever stands at the door turned away."""
+        t, index = self.clock.now(), self._num_requests
+        self._num_requests += 1
+        arrival = {
+            "prompt_len": prompt_len, "max_tokens": max_tokens, "nickname": nickname,
+            "prompt_preview": "",
+        }  # fmt: skip
+        self.trace.add(RequestEvent(t, index, request_id, "arrive", arrival))
+        self.trace.add(RequestEvent(t, index, request_id, "refuse", {"reason": reason}))
 
     def abort(self, request_id: str) -> RequestOutput | None:
         """End a request in any state; None if it is unknown or already finished."""
@@ -134,6 +148,11 @@ class LLMEngine:
                     new.requeue(request)
         self._next = new
         self._maybe_swap()
+
+    @property
+    def upcoming(self) -> Scheduler:
+        """The scheduler that new requests go to: after a swap not yet the one that runs."""
+        return self._next or self.scheduler
 
     # ── what a driver asks ──────────────────────────────────────────────────────────────────
 

@@ -5,15 +5,18 @@ with running(make_app(LLM())) as url: ...     # or `minillm serve`
 
 from minillm.serve.api import make_app
 from minillm.serve.async_engine import AsyncEngine
+from minillm.serve.classroom import Classroom
 from minillm.serve.live_engine import serving_engine
-from minillm.serve.server import Server, address, listen, running
+from minillm.serve.server import Server, address, class_address, listen, running
 from minillm.serve.service import ServerSettings
 
 __all__ = [
     "AsyncEngine",
+    "Classroom",
     "Server",
     "ServerSettings",
     "address",
+    "class_address",
     "listen",
     "make_app",
     "running",

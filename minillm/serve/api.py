@@ -22,13 +22,16 @@ from starlette.routing import Route
 
 from minillm.core import FinishReason, LLMEngine
 from minillm.llm import LLM
-from minillm.serve import replies
+from minillm.serve import class_api, replies
+from minillm.serve.class_guard import ClassGuard
+from minillm.serve.classroom import INSTRUCTOR, Member
 from minillm.serve.errors import ApiError, JsonResponse, bad_request, internal
 from minillm.serve.guard import KeyGuard, read_body
 from minillm.serve.job import SILENCE, Answer, Chunk, Job, Prompt
 from minillm.serve.protocol import Body, ChatBody, CompletionBody, parse
 from minillm.serve.replies import ChatReplies, Replies
 from minillm.serve.service import ServerSettings, Service
+from minillm.serve.spoken import Shows, everything, nothing
 from minillm.serve.watching import ClientGone, EventStream, race
 
 PING_S = 10.0  # of silence before a comment keeps a stream's connection alive
@@ -41,6 +44,8 @@ def make_app(
 ) -> Starlette:
     """An app of its own: engine thread, registry and ring. engine: from serving_engine."""
     service = Service(llm, engine, settings)
+    in_class = service.settings.classroom is not None
+    guard, more = (ClassGuard, class_api.routes()) if in_class else (KeyGuard, [])
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -60,8 +65,9 @@ def make_app(
             Route("/health", health),
             Route("/metrics", metrics),
             Route("/trace", trace),
+            *more,
         ],
-        middleware=[Middleware(KeyGuard, keys=service.settings.api_keys, service=service)],
+        middleware=[Middleware(guard, service=service)],
         exception_handlers={
             ApiError: on_api_error,
             HTTPException: on_http_error,
@@ -121,12 +127,17 @@ async def metrics(request: Request) -> Response:
 async def trace(request: Request) -> Response:
     if request.method == "HEAD":
         return Response(media_type=EventStream.media_type)
-    ring = _service(request).trace
-    return EventStream(ring.watch(request.headers.get("last-event-id")))
+    service = _service(request)
+    last_id = request.headers.get("last-event-id")
+    return EventStream(service.trace.watch(last_id, _shows(request, service)))
 
 
 async def on_api_error(request: Request, error: ApiError) -> Response:
-    _service(request).metrics.count_refused(error.code or f"http_{error.status}")
+    service = _service(request)
+    service.metrics.count_refused(error.code or f"http_{error.status}")
+    if error.status == 413:  # nobody has read the prompt: what can be shown is that it came
+        name = f"refused-{uuid.uuid4().hex}"
+        service.engine.note_refusal(name, error.message, nickname=_nickname(request, None))
     return error.response()
 
 
@@ -155,7 +166,8 @@ async def _answer(
     deadline = body.deadline_s or service.settings.deadline_s
     job = Job(
         _job_id(request, kind, engine.jobs), prompts, arrival=arrival, priority=body.priority,
-        cache_salt=body.cache_salt, nickname=body.nickname, deadline_s=deadline,
+        cache_salt=body.cache_salt, deadline_s=deadline, nickname=_nickname(request, body.nickname),
+        limit=_limit(request),
     )  # fmt: skip
     reply = kind(job, service.model_name, service.token_text, body.top_logprobs_wanted)
     headers = {"X-Request-Id": job.job_id}
@@ -236,6 +248,30 @@ def _model(service: Service) -> dict:
         "id": service.model_name, "object": "model", "created": int(service.started_unix),
         "owned_by": "minillm", "max_model_len": service.config.max_len,
     }  # fmt: skip
+
+
+def _member(request: Request) -> Member | None:
+    """Who sent it, in a class; None elsewhere (class_guard.py notes who)."""
+    return getattr(request.state, "member", None)
+
+
+def _nickname(request: Request, given: str | None) -> str | None:
+    """What the request is shown as: in a class the sender's own name, else what it says."""
+    member = _member(request)
+    return given if member is None else member.nickname
+
+
+def _limit(request: Request) -> int | None:
+    member, classroom = _member(request), _service(request).settings.classroom
+    return None if member is None or member.role == INSTRUCTOR else classroom.student_limit
+
+
+def _shows(request: Request, service: Service) -> Shows:
+    """Whose text the sender may see in /trace."""
+    member = _member(request)
+    if member is not None:
+        return member.sees_text_of
+    return everything if service.settings.trace_text else nothing
 
 
 async def _body(request: Request) -> bytes:

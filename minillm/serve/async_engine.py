@@ -16,13 +16,14 @@ from contextlib import suppress
 from typing import Any
 
 from minillm.core import FinishReason, LLMEngine, QueueFullError, RequestOutput
-from minillm.core.scheduler.static import BatchScheduler
 from minillm.core.trace import Record
 from minillm.llm import LLM, TextStream
-from minillm.serve.errors import busy, internal
+from minillm.serve import admission
+from minillm.serve.errors import ApiError, busy, internal
 from minillm.serve.job import Chunk, Job
 from minillm.serve.paced_clock import PacedClock
 
+MAX_COMMANDS = 1000  # between two steps; of a flood of refusals the trace need not tell each
 STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
 
 
@@ -45,14 +46,14 @@ class AsyncEngine:
         self.llm, self.engine = llm, engine
         self.max_queue_size = max_queue_size
         self.jobs: dict[str, Job] = {}  # live ones; the event loop's
-        self.draining = False
+        self.draining = self.paused = False
         self.error: BaseException | None = None  # what ended the thread, if it was not stop()
         self._on_records, self._on_step = on_records, on_step
         self._streams: dict[str, tuple[Job, int, TextStream]] = {}  # the thread's
         self._wake = threading.Condition()  # guards the two queues
         self._new_jobs: deque[Job] = deque()
         self._commands: deque[Callable[[], None]] = deque()
-        self._stopping = False
+        self._stopping = self._held = False  # the thread's
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="minillm-engine", daemon=True)
 
@@ -79,22 +80,50 @@ class AsyncEngine:
             return coming + max(len(self.engine.requests) - len(self.engine.scheduler.running), 0)
 
     def submit(self, job: Job) -> None:
-        """Take a job in, whole or not at all. Raises ApiError 503 at once when there's no room."""
-        if self.draining or not self.alive:
-            raise busy("The server is shutting down.", "shutting_down", retry_after_s=5)
-        with self._wake:
-            waiting = self.num_waiting
-            limit = self.max_queue_size
-            if limit is not None and waiting + len(job.prompts) > limit + self._free_slots():
-                raise busy(
-                    f"The queue is full: {waiting} requests wait already, and {limit} may.",
-                    "queue_full",
-                )
-            self._new_jobs.append(job)
-            self._wake.notify()
+        """Take a job in, whole or not at all.
+
+        Raises ApiError at once: 503 when there is no room, 429 when its sender has too much in
+        flight. What is turned away shows in the trace.
+        """
+        try:
+            admission.check_share(job, self.jobs.values())
+            with self._wake:
+                self._check_room(len(job.prompts))
+                self._new_jobs.append(job)
+                self._wake.notify()
+        except ApiError as refusal:
+            for index, prompt in enumerate(job.prompts):
+                self.note_refusal(
+                    job.request_id(index), refusal.message, nickname=job.nickname,
+                    prompt_len=len(prompt.token_ids), max_tokens=prompt.params.max_tokens,
+                )  # fmt: skip
+            raise
         self.jobs[job.job_id] = job
         if job.deadline_s is not None:
             self._loop.call_later(job.deadline_s, self._expire, job)
+
+    def note_refusal(self, request_id: str, reason: str, **arrival: Any) -> None:
+        """Show a request that was turned away in the trace. arrival: LLMEngine.note_refusal's."""
+
+        def note() -> None:
+            if isinstance(self.engine.clock, PacedClock):
+                self.engine.clock.catch_up()
+            self.engine.note_refusal(request_id, reason, **arrival)
+
+        if len(self._commands) < MAX_COMMANDS:
+            self._tell(note)
+
+    def pause(self, paused: bool = True) -> None:
+        """Stop after the step in hand, or go on. Nothing is lost: requests are taken in and wait.
+
+        The queue stays bounded, deadlines go on counting, a drain ends the pause.
+        """
+        self.paused = paused
+
+        def hold() -> None:
+            self._held = paused
+
+        self._tell(hold)
 
     def release(self, job: Job) -> None:
         """The job is over for its reader: done, failed, or the client has gone. Frees blocks."""
@@ -119,6 +148,7 @@ class AsyncEngine:
     async def drain(self, grace_s: float) -> None:
         """Refuse new jobs, let the live ones finish, and fail what is left after grace_s."""
         self.draining = True
+        self.pause(False)
         end = time.monotonic() + grace_s
         while self.jobs and time.monotonic() < end:
             await asyncio.sleep(0.02)
@@ -137,13 +167,12 @@ class AsyncEngine:
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join, STOP_LIMIT_S)
 
-    def _free_slots(self) -> int:
-        """How many of those who wait the engine will take up without anybody having to finish."""
-        scheduler = self.engine.scheduler
-        running = len(scheduler.running)
-        if running and (scheduler.waiting or isinstance(scheduler, BatchScheduler)):
-            return 0
-        return max(scheduler.config.max_num_seqs - running, 0)
+    def _check_room(self, count: int) -> None:
+        if self.draining or not self.alive:
+            raise busy("The server is shutting down.", "shutting_down", retry_after_s=5)
+        if self.max_queue_size is not None:
+            scheduler = self.engine.scheduler
+            admission.check_queue(count, self.num_waiting, self.max_queue_size, scheduler)
 
     def _expire(self, job: Job) -> None:
         """The job's time to wait is over: answer now, whatever the engine is at."""
@@ -178,7 +207,7 @@ class AsyncEngine:
             while not self._stopping:
                 self._take_up()
                 nap = None
-                if engine.has_unfinished:
+                if engine.has_unfinished and not self._held:
                     if paced:
                         clock.catch_up()
                     self._deliver(engine.step())

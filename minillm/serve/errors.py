@@ -64,5 +64,21 @@ def busy(message: str, code: str, retry_after_s: int = 1) -> ApiError:
     return ApiError(503, message, type="server_error", code=code, headers=headers)
 
 
+def too_many(message: str, code: str, retry_after_s: int = 1) -> ApiError:
+    """429: this client asks for more than its share."""
+    headers = {"Retry-After": str(retry_after_s)}
+    return ApiError(429, message, type="rate_limit_error", code=code, headers=headers)
+
+
+def forbidden(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="not_allowed")
+
+
+def unauthorized(message: str) -> ApiError:
+    headers = {"WWW-Authenticate": "Bearer"}
+    code = "invalid_api_key"
+    return ApiError(401, message, type="authentication_error", code=code, headers=headers)
+
+
 def internal(message: str) -> ApiError:
     return ApiError(500, message, type="server_error", code="engine_error")

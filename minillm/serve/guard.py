@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from minillm.serve.errors import ApiError
+from minillm.serve.errors import ApiError, unauthorized
 
 BODY_TIMEOUT_S = 20.0
 OPEN_PATHS = ("/health",)
@@ -20,29 +20,34 @@ OPEN_PATHS = ("/health",)
 class KeyGuard:
     """Lets in who bears one of the keys; everybody where there are none. /health is open."""
 
-    def __init__(self, app: ASGIApp, keys: tuple[str, ...], service: Any) -> None:
+    def __init__(self, app: ASGIApp, service: Any) -> None:
         self.app, self.service = app, service
-        self.digests = [_digest(key) for key in keys]
+        self.digests = [_digest(key) for key in service.settings.api_keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
-        if not guarded or not self.digests or self._knows(Headers(scope=scope)):
-            await self.app(scope, receive, send)
-            return
-        self.service.metrics.count_refused("invalid_api_key")
-        refusal = ApiError(
-            401, "This server wants an API key: Authorization: Bearer KEY.",
-            type="authentication_error", code="invalid_api_key",
-            headers={"WWW-Authenticate": "Bearer"},
-        )  # fmt: skip
-        await refusal.response()(scope, receive, send)
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            try:
+                self.check(scope, bearer(Headers(scope=scope)))
+            except ApiError as refusal:
+                self.service.metrics.count_refused(refusal.code or f"http_{refusal.status}")
+                await refusal.response()(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
-    def _knows(self, headers: Headers) -> bool:
-        """Compares with every key, digests of one length: its time tells nothing about them."""
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        given = _digest(key.strip() if scheme.lower() == "bearer" else "")
-        found = [hmac.compare_digest(given, digest) for digest in self.digests]
-        return any(found)
+    def check(self, scope: Scope, key: str) -> None:
+        """Raise ApiError 401 unless it is one of the keys.
+
+        Compares with every key, digests of one length: its time tells nothing about them.
+        """
+        found = [hmac.compare_digest(_digest(key), digest) for digest in self.digests]
+        if self.digests and not any(found):
+            raise unauthorized("This server wants an API key: Authorization: Bearer KEY.")
+
+
+def bearer(headers: Headers) -> str:
+    """The key that the request bears; "" where there is none."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 async def read_body(request: Request, limit: int) -> bytes:

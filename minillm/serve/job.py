@@ -50,6 +50,7 @@ class Prompt:
 class Job:
     """See the module's docstring. Made and read on the event loop; arrival in engine seconds.
 
+    limit: how many requests of this nickname may be in flight; None: any number.
     requests: filled in by the engine thread when it takes the job in; None until then.
     """
 
@@ -63,11 +64,12 @@ class Job:
         cache_salt: str | None = None,
         nickname: str | None = None,
         deadline_s: float | None = None,
+        limit: int | None = None,
     ) -> None:
         self.job_id = job_id
         self.prompts = list(prompts)
         self.priority, self.cache_salt, self.nickname = priority, cache_salt, nickname
-        self.deadline_s = deadline_s
+        self.deadline_s, self.limit = deadline_s, limit
         self.arrival = arrival
         self.requests: list[Request | None] = [None] * len(self.prompts)
         self.unfinished = set(range(len(self.prompts)))

@@ -32,7 +32,7 @@ class _Live:
     """What a request's next figure is counted from."""
 
     arrival: float
-    prompt_len: int
+    prompt_len: int | None  # None: turned away before anybody counted
     last_token: float | None = None
 
 
@@ -140,9 +140,14 @@ class ServerMetrics:
             self.prompt_tokens.inc(live.prompt_len)
         elif event.event == "preempt":
             self.preemptions.inc()
-        elif event.event in ("finish", "abort", "refuse"):
-            self._ended.append(event.req)
-            reason = event.data["reason"] if event.event != "refuse" else "error"
+        elif event.event == "refuse":  # counted by count_refused, with its code
+            del self._live[event.req]
+        elif event.event in ("finish", "abort"):
+            if live.last_token is None:
+                del self._live[event.req]
+            else:
+                self._ended.append(event.req)
+            reason = event.data["reason"]
             self.finished.labels(self._label, reason).inc()
             if reason in ("stop", "length"):
                 self.e2e.observe(event.t - live.arrival)

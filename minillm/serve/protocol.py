@@ -188,12 +188,17 @@ class ChatBody(Body):
 
 def parse(kind: type[Body], raw: bytes) -> Any:
     """A body of that kind. Raises ApiError 400 that names the first field that is wrong."""
-    try:
-        body = kind.model_validate_json(raw)
-    except ValidationError as error:
-        _refuse(error)
+    body = check(kind, raw)
     body.refuse_what_is_not_here()
     return body
+
+
+def check(kind: type[BaseModel], raw: bytes) -> Any:
+    """The JSON as an object of that kind. Raises ApiError 400, naming the first wrong field."""
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        _refuse(error)
 
 
 def fit(body: Body, prompt: list[int], config: EngineConfig, default_max: int | None) -> int:

@@ -24,12 +24,14 @@ HEADER_TIMEOUT_S = 10.0  # for a request's line and headers, once a connection i
 STALL_S = 60.0  # a client that reads nothing for this long, with data under way, is dropped
 GRACE_S = 10.0
 START_LIMIT_S = 30.0
-BACKLOG = 2048
 KEEP_ALIVE_S = 65  # longer than nginx keeps its own connections to a replica
 
 
 def listen(host: str, port: int, has_key: bool) -> socket.socket:
-    """A bound socket. Raises ValueError for an open address without a key, or one in use."""
+    """A bound socket. Raises ValueError for an open address without a key, or one in use.
+
+    It listens once its server runs: until a model is loaded clients are refused and don't hang.
+    """
     if not has_key and not is_loopback(host):
         raise ValueError(
             f"{host} can be reached from other machines: give --api-key KEY, or bind 127.0.0.1."
@@ -41,7 +43,6 @@ def listen(host: str, port: int, has_key: bool) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(BACKLOG)
         return listener
     except (OSError, OverflowError) as error:
         listener.close()
@@ -63,6 +64,22 @@ def address(listener: socket.socket) -> str:
     """The URL of a bound socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def class_address(listener: socket.socket) -> str:
+    """The URL under which the machines beside this one reach a bound socket.
+
+    For a socket that listens on every address: the one this machine would send from.
+    """
+    host, port = listener.getsockname()[:2]
+    if not ipaddress.ip_address(host).is_unspecified:
+        return address(listener)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation; UDP sends nothing yet
+            return f"http://{probe.getsockname()[0]}:{port}"
+        except OSError:  # no network at all
+            return f"http://{socket.gethostname()}:{port}"
 
 
 class PatientProtocol(H11Protocol):
@@ -172,7 +189,7 @@ def running(
     app: Starlette, host: str = "127.0.0.1", port: int = 0, *, grace_s: float = 0.0
 ) -> Iterator[str]:
     """Serve an app from a thread; gives its URL. Drained and joined at the end."""
-    listener = listen(host, port, bool(app.state.service.settings.api_keys))
+    listener = listen(host, port, app.state.service.settings.guarded)
     ready = threading.Event()
     server = Server(app, grace_s=grace_s, on_ready=ready.set)
     thread = threading.Thread(

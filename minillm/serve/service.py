@@ -11,6 +11,8 @@ from minillm.core import LLMEngine
 from minillm.core.trace import Record, TraceHeader
 from minillm.llm import LLM
 from minillm.serve.async_engine import AsyncEngine
+from minillm.serve.class_tally import ClassTally
+from minillm.serve.classroom import Classroom
 from minillm.serve.errors import ApiError, bad_request
 from minillm.serve.job import Prompt
 from minillm.serve.live_engine import serving_engine
@@ -26,6 +28,7 @@ class ServerSettings:
     """How a server meets its clients. Sizes in requests and bytes, times in seconds.
 
     deadline_s: how long a request may wait to be admitted, unless it says so itself.
+    classroom: its members' keys, instead of api_keys.
     """
 
     api_keys: tuple[str, ...] = ()
@@ -33,6 +36,7 @@ class ServerSettings:
     max_queue_size: int | None = 256
     deadline_s: float | None = None
     trace_text: bool = False
+    classroom: Classroom | None = None
     max_body_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
@@ -42,6 +46,11 @@ class ServerSettings:
             raise ValueError(f"deadline_s must be above 0, got {self.deadline_s}.")
         if not all(key.strip() for key in self.api_keys):
             raise ValueError("An API key must not be empty.")
+
+    @property
+    def guarded(self) -> bool:
+        """Whether one needs a key to get in."""
+        return bool(self.api_keys) or self.classroom is not None
 
 
 class Service:
@@ -58,7 +67,15 @@ class Service:
         self.started_unix = time.time()
         self._header = engine.trace.header
         self.metrics = ServerMetrics(engine, self.model_name)
-        self.trace = TraceRing(self.trace_header, lambda: self.engine.now(), settings.trace_text)
+        in_class = settings.classroom is not None
+        self.trace = TraceRing(
+            self.trace_header, lambda: self.engine.now(), private=in_class or settings.trace_text
+        )
+        # A real device's memory was measured with this budget; a simulated one has no such limit.
+        budget = engine.scheduler.config.max_num_batched_tokens
+        self.most_tokens = budget if engine.runner.info.provenance == "measured" else None
+        self.tally = ClassTally() if in_class else None
+        self._announced = engine.scheduler
         self.engine = AsyncEngine(
             llm, engine, max_queue_size=settings.max_queue_size,
             on_records=self._take_records, on_step=self.trace.notify,
@@ -73,7 +90,17 @@ class Service:
     def _take_records(self, records: list[Record]) -> bool:
         self.metrics.take(records)
         self.trace.add(records)
+        if self.tally is not None:
+            self.tally.take(records)
+        self.announce()
         return self.trace.num_watchers > 0
+
+    def announce(self) -> None:
+        """Tell the trace's watchers when another scheduler has taken over."""
+        scheduler = self.engine.engine.scheduler
+        if scheduler is not self._announced:
+            self._announced = scheduler
+            self.trace.announce()
 
     def check_model(self, name: str | None) -> None:
         """Raise ApiError 404 for a model that is not the one served here; none named is fine."""
@@ -109,7 +136,7 @@ class Service:
     def capacity(self) -> int | None:
         """Requests that can be in the server at once: slots and queue."""
         limit = self.settings.max_queue_size
-        return None if limit is None else limit + self.config.scheduler.max_num_seqs
+        return None if limit is None else limit + self.engine.engine.scheduler.config.max_num_seqs
 
     def token_text(self, token_id: int) -> str:
         """One token's own text, for logprobs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,8 +18,8 @@ class LiveRequest:
     req: int
     id: str
     nickname: str | None
-    prompt_len: int
-    max_tokens: int
+    prompt_len: int | None  # None: turned away before anybody counted
+    max_tokens: int | None
     prompt_preview: str
     arrived: float
     status: str = "waiting"  # waiting, running, preempted
@@ -36,6 +37,15 @@ class TraceState:
         self.kv_used = self.kv_cached = 0  # blocks, after that step
         self.t = 0.0
         self._ended: list[int] = []  # their last rows come with the step that is under way
+
+    def owner(self, record: Record) -> tuple[str | None, ...]:
+        """Whose a record is that has not been taken yet: of a step, row by row."""
+        if not isinstance(record, StepRecord):
+            return (record.data.get("nickname"),)
+        known = self.requests
+        return tuple(
+            known[row[0]].nickname if row[0] in known else None for row in record.raw_rows
+        )
 
     def take(self, record: Record) -> None:
         """Take in the next record of the trace."""
@@ -58,8 +68,11 @@ class TraceState:
         elif record.event == "preempt":
             request.status, request.computed = "preempted", 0
         elif record.event in LAST_WORDS:
+            if request.status == "running":
+                self._ended.append(record.req)
+            else:  # no row of it will come
+                del self.requests[record.req]
             request.status = "finished"
-            self._ended.append(record.req)
 
     def _take_step(self, record: StepRecord) -> None:
         self.step, self.t = record.step, record.t_end
@@ -81,11 +94,11 @@ class TraceState:
         self._ended.clear()
         self.kv_used, self.kv_cached = record.kv_used, record.kv_cached
 
-    def snapshot(self, show_text: bool) -> dict[str, Any]:
-        """The state as one object of /trace."""
+    def snapshot(self, shows: Callable[[str | None], bool]) -> dict[str, Any]:
+        """The state as one object of /trace. shows(nickname): whether that one's text is shown."""
         live = [asdict(r) for r in self.requests.values() if r.status != "finished"]
-        if not show_text:
-            for request in live:
+        for request in live:
+            if not shows(request["nickname"]):
                 request["prompt_preview"] = ""
         running = sum(request["status"] == "running" for request in live)
         return {

@@ -244,7 +244,7 @@ def transcript() -> Iterator[list]:
 
 def test_the_transcript_is_the_golden_one():
     """What a reader of /trace has to understand, byte by byte."""
-    ring = TraceRing(lambda: HEADER, lambda: 12.5, show_text=False)
+    ring = TraceRing(lambda: HEADER, lambda: 12.5)
     ring.stream_id = 7
     before, after = transcript()
     ring.add(before)
