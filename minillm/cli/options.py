@@ -48,6 +48,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--max-model-len", type=at_least_one, metavar="N",
         help="most tokens of one request, prompt and output together (default: the model's limit)",
     )  # fmt: skip
+    group.add_argument(
+        "--tensor-parallel-size", "-tp", type=at_least_one, default=1, metavar="N",
+        help="split each layer over N processes, or GPUs (default: 1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--pipeline-parallel-size", "-pp", type=at_least_one, default=1, metavar="N",
+        help="split the layers into N stages, each on processes or GPUs of its own (default: 1)",
+    )  # fmt: skip
 
 
 def add_token_budget(group: argparse._ArgumentGroup) -> None:
@@ -112,7 +120,10 @@ def sampling_params(args: argparse.Namespace) -> SamplingParams:
 
 def model_settings(args: argparse.Namespace) -> dict[str, Any]:
     """LLM's arguments of add_model."""
-    names = ("model", "device", "dtype", "threads", "max_model_len")
+    names = (
+        "model", "device", "dtype", "threads", "max_model_len",
+        "tensor_parallel_size", "pipeline_parallel_size",
+    )  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 

@@ -29,6 +29,7 @@ EXAMPLES = """\
 examples:
   minillm serve                                       the course's model on 127.0.0.1:8000
   minillm serve --scheduler dynamic --max-num-seqs 8 --max-queue-delay 0.05
+  minillm serve --tensor-parallel-size 3              split over three processes, or GPUs
   minillm serve --simulate H100-80GB-SXM              the same server before a simulated GPU
   minillm serve --simulate A100-80GB-SXM --sim-model llama-3.1-70b --tensor-parallel-size 4
   minillm serve --host 0.0.0.0 --api-key "$(openssl rand -hex 16)"
@@ -150,14 +151,6 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         f"(default GPU: {SIMULATED_GPU})",
     )  # fmt: skip
     add_simulated_model(group)
-    group.add_argument(
-        "--tensor-parallel-size", "-tp", type=at_least_one, default=1, metavar="N",
-        help="GPUs that share each layer (default: 1)",
-    )  # fmt: skip
-    group.add_argument(
-        "--pipeline-parallel-size", "-pp", type=at_least_one, default=1, metavar="N",
-        help="GPUs in a row, some layers each (default: 1)",
-    )  # fmt: skip
 
 
 def add_simulated_model(group: argparse._ArgumentGroup) -> None:
@@ -219,20 +212,14 @@ def load(args: argparse.Namespace) -> LLM:
         "block_size": args.block_size,
         "policy": args.scheduler,
     }
-    parallel = {"tp": args.tensor_parallel_size, "pp": args.pipeline_parallel_size}
     if not args.simulate:
-        if max(parallel.values()) > 1:
-            raise ValueError(
-                f"A real model runs on one device here (--tensor-parallel-size {parallel['tp']}, "
-                f"--pipeline-parallel-size {parallel['pp']} were given): add --simulate GPU to "
-                "serve a simulated group of GPUs."
-            )
         return LLM(
             **options.model_settings(args), **batch, num_blocks=args.num_gpu_blocks_override,
             gpu_memory_utilization=args.gpu_memory_utilization,
         )  # fmt: skip
     if args.model:
         raise ValueError("--simulate runs no model: leave out --model, or give --sim-model NAME.")
+    parallel = {"tp": args.tensor_parallel_size, "pp": args.pipeline_parallel_size}
     dtype = "bf16" if args.dtype == "auto" else args.dtype
     runner = SimulatedRunner.for_gpu(args.simulate, args.sim_model, dtype=dtype, **parallel)
     fits = runner.cache_config(args.gpu_memory_utilization, block_size=args.block_size).num_blocks

@@ -8,7 +8,7 @@ from minillm.core.clock import VirtualClock, WallClock
 from minillm.core.config import CacheConfig, EngineConfig, SchedulerConfig
 from minillm.core.driver import Arrival, drive
 from minillm.core.engine import LLMEngine
-from minillm.core.errors import QueueFullError, SchedulerContractError
+from minillm.core.errors import QueueFullError, RunnerLostError, SchedulerContractError
 from minillm.core.kv_cache import KVCacheManager
 from minillm.core.metrics import Summary, percentile, request_metrics, summarize
 from minillm.core.request import FinishReason, Request, RequestOutput, RequestStatus
@@ -25,8 +25,8 @@ from minillm.core.trace import Trace
 __all__ = [
     "Arrival", "CacheConfig", "ContinuousScheduler", "DynamicScheduler", "EngineConfig",
     "FinishReason", "KVCacheManager", "LLMEngine", "QueueFullError", "Request", "RequestOutput",
-    "RequestStatus", "Runner", "RunnerInfo", "SamplingParams", "ScheduledRow", "Scheduler",
-    "SchedulerConfig", "SchedulerContractError", "SchedulerOutput", "StaticScheduler",
+    "RequestStatus", "Runner", "RunnerInfo", "RunnerLostError", "SamplingParams", "ScheduledRow",
+    "Scheduler", "SchedulerConfig", "SchedulerContractError", "SchedulerOutput", "StaticScheduler",
     "StepResult", "Summary", "Trace", "VirtualClock", "WallClock", "drive", "percentile",
     "request_metrics", "summarize",
 ]  # fmt: skip

@@ -21,3 +21,7 @@ class SchedulerContractError(RuntimeError):
         self.expected, self.got = expected, got
         where = f"Step {step}" + (f", request {request_id}" if request_id else "")
         super().__init__(f"{where}: {rule}. Expected {expected}, got {got}.")
+
+
+class RunnerLostError(RuntimeError):
+    """What the runner computes with is gone: no further step can run, here or later."""

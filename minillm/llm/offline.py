@@ -50,7 +50,9 @@ class LLM:
     None: the environment's MINILLM_MODEL, else the default model, which is fetched once.
     max_num_batched_tokens: None is 512 on a CPU and 2,048 on a GPU; without chunked prefill at
     least max_model_len. num_blocks: None takes what the memory gives. threads: None is
-    OMP_NUM_THREADS, else the physical cores. Raises ValueError, in one sentence, for what can't be.
+    OMP_NUM_THREADS, else the physical cores. tensor_parallel_size, pipeline_parallel_size: split
+    over so many worker processes (their product). Raises ValueError, in one sentence, for what
+    can't be.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class LLM:
         gpu_memory_utilization: float = 0.9,
         enable_prefix_caching: bool = True,
         threads: int | None = None,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
         poison: bool = False,
     ) -> None:
         _check_policy(policy)
         from minillm.model import devices, loader
-        from minillm.model.runner import ModelRunner
+        from minillm.model.parallel import load_runner
         from minillm.model.tokenizer import Tokenizer
 
         # What can be refused is refused before the weights are read.
@@ -90,21 +94,25 @@ class LLM:
             enable_chunked_prefill=enable_chunked_prefill,
             max_model_len=limit if max_model_len is None else max_model_len,
         )
-        _, weights = loader.load_weights(source)
-        runner = ModelRunner(
-            model_config, weights, device=device, dtype=dtype, num_blocks=num_blocks,
+        tokenizer = Tokenizer(source)
+        runner = load_runner(
+            source, model_config, tensor_parallel_size, pipeline_parallel_size,
+            device=device, dtype=dtype, num_blocks=num_blocks,
             block_size=block_size, kv_cache_memory=kv_cache_memory,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=scheduler.max_model_len,
             max_num_batched_tokens=scheduler.max_num_batched_tokens,
             threads=threads, poison=poison,
         )  # fmt: skip
-        tokenizer = Tokenizer(source)
-        config = EngineConfig(
-            CacheConfig(runner.num_blocks, block_size, enable_prefix_caching), scheduler,
-            eos_token_ids=model_config.eos_token_ids | tokenizer.eos_token_ids,
-            vocab_size=model_config.vocab_size,
-        )  # fmt: skip
+        try:
+            config = EngineConfig(
+                CacheConfig(runner.num_blocks, block_size, enable_prefix_caching), scheduler,
+                eos_token_ids=model_config.eos_token_ids | tokenizer.eos_token_ids,
+                vocab_size=model_config.vocab_size,
+            )  # fmt: skip
+        except ValueError:
+            runner.close()
+            raise
         self._compose(runner, tokenizer, config, policy)
 
     @classmethod

@@ -121,7 +121,8 @@ def test_flags_reach_the_engine():
     [
         (["--host", "0.0.0.0"], "--api-key"),
         (["--host", "example.org"], "--api-key"),
-        (["--tensor-parallel-size", "2"], "--simulate"),
+        (["--tensor-parallel-size", "2"], "1, 3"),
+        (["--pipeline-parallel-size", "4"], "1, 2, 3, 5, 6, 10, 15, 30"),
         (["--simulate", "B42"], "B42"),
         (["--simulate", "--sim-model", "gpt-9"], "gpt-9"),
         (["--simulate", "--model", "x/y"], "--sim-model"),
