@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from collections.abc import Sequence
 
 import torch
 
@@ -134,6 +135,16 @@ def choose_dtype(name: str | torch.dtype, device: torch.device) -> torch.dtype:
 def why_dtype(device: str = "auto") -> str:
     """One sentence for `minillm doctor`: what dtype="auto" chooses here, and why."""
     return auto_dtype(choose_device(device))[1]
+
+
+def to_device(values: Sequence, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A tensor of numbers from Python, on the device, without waiting for what runs there.
+
+    On CUDA the copy starts from page-locked memory, which torch keeps until the copy is done.
+    """
+    if device.type == "cuda":
+        return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 def device_text(device: torch.device, threads: int) -> str:

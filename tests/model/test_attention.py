@@ -14,63 +14,11 @@ from hypothesis import strategies as st
 
 from minillm.model.attention import AttentionMetadata, RowLayout, SDPABackend
 from minillm.model.attention.sdpa import split_by_length
-
-D = 16
-
-
-def written_out(q, keys, values, start, seq_len):
-    """Attention of one row as its definition says. q [queries, heads, D], keys [n, kv_heads, D]."""
-    group = q.shape[1] // keys.shape[1]
-    out = torch.empty_like(q)
-    for i in range(q.shape[0]):
-        visible = min(start + i + 1, seq_len)
-        for head in range(q.shape[1]):
-            k = keys[:visible, head // group]
-            v = values[:visible, head // group]
-            weights = torch.softmax(k @ q[i, head] * D**-0.5, 0)
-            out[i, head] = weights @ v
-    return out
-
-
-def make_case(shapes, heads, kv_heads, block_size, seed=0):
-    """shapes: (start, num_tokens, num_padding) a row, in order of length. Blocks are scattered."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape):
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    tables = [-(-(start + tokens) // block_size) for start, tokens, _ in shapes]
-    num_blocks = sum(tables) + 2
-    order = torch.randperm(num_blocks, generator=generator).tolist()
-    cache = torch.full(((num_blocks + 1) * block_size, 2, kv_heads, D), float("nan")).double()
-    rows, slots, new_kv, context = [], [], [], []
-    for (start, tokens, padding), blocks in zip(shapes, tables, strict=True):
-        table = tuple(order.pop() for _ in range(blocks))
-        kv = normal(start + tokens, 2, kv_heads, D)
-        where = [table[p // block_size] * block_size + p % block_size for p in range(len(kv))]
-        cache[where[:start]] = kv[:start]
-        slots += where[start:] + [num_blocks * block_size] * padding
-        new_kv += [kv[start:], normal(padding, 2, kv_heads, D)]
-        rows.append(RowLayout(start, tokens, padding, table))
-        context.append(kv)
-    metadata = AttentionMetadata(rows, torch.tensor(slots), block_size, num_blocks)
-    q = normal(sum(row.query_len for row in rows), heads, D)
-    return q, torch.cat(new_kv), cache, metadata, context
+from tests.model.attention_cases import check_backend, make_case
 
 
 def check(shapes, heads=6, kv_heads=2, block_size=4, group_cost=500):
-    q, new_kv, cache, metadata, context = make_case(shapes, heads, kv_heads, block_size)
-    backend = SDPABackend(group_cost)
-    plan = backend.plan(metadata, [], cache.unsqueeze(0))
-    backend.write(0, new_kv, cache, metadata, plan)
-    out = backend.attend(0, q, cache, plan)
-    assert out.shape == q.shape
-    token = 0
-    for row, kv in zip(metadata.rows, context, strict=True):
-        mine = slice(token, token + row.query_len)
-        expected = written_out(q[mine], kv[:, 0], kv[:, 1], row.start, row.seq_len)
-        torch.testing.assert_close(out[mine], expected, rtol=1e-9, atol=1e-9)
-        token = mine.stop
+    check_backend(SDPABackend(group_cost), make_case(shapes, heads, kv_heads, block_size), 1e-9)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(9, 3), (8, 2), (4, 4)])

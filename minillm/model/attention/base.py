@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 
 from minillm.core.batch import ScheduledRow
+from minillm.model.devices import to_device
 
 
 class RowLayout(NamedTuple):
@@ -76,7 +77,7 @@ class AttentionMetadata:
         )
 
     def _tensor(self, values: list) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int32, device=self.slot_mapping.device)
+        return to_device(values, torch.int32, self.slot_mapping.device)
 
 
 class AttentionBackend(ABC):
@@ -88,6 +89,7 @@ class AttentionBackend(ABC):
     """
 
     name: str
+    capturable = False  # whether a decode step can be captured in a CUDA graph: see decode_plan
 
     def arrange(self, rows: Sequence[ScheduledRow], pool: torch.Tensor) -> list[ScheduledRow]:
         """In order of query length, then context: rows of like length become neighbours."""
@@ -98,6 +100,20 @@ class AttentionBackend(ABC):
         self, metadata: AttentionMetadata, rows: list[ScheduledRow], pool: torch.Tensor
     ) -> object:
         """What all layers share: groups, masks, indices. rows: as arranged."""
+
+    def decode_plan(
+        self,
+        metadata: AttentionMetadata,
+        seq_lens: torch.Tensor,
+        block_tables: torch.Tensor,
+        pool: torch.Tensor,
+    ) -> object:
+        """The plan of a step whose rows have one query each, from tensors that are filled later.
+
+        For capturable backends: their plan and kernels read nothing of the step but these.
+        seq_lens: int32 [rows]. block_tables: int32 [rows, width]. Of metadata: block_size alone.
+        """
+        raise NotImplementedError(f"The {self.name} backend can't be captured.")
 
     @abstractmethod
     def attend(
