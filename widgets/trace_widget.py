@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import traitlets
 
-from minillm.core.trace import Record, Trace, TraceHeader
+from minillm.core.trace import Record, StepRecord, Trace, TraceHeader
 from widgets.canvas_widget import CanvasWidget
 from widgets.cursor import Cursor
 from widgets.frames import RingModel
@@ -32,7 +32,6 @@ class Lane:
     ring: RingModel
     trace: Trace | None = None
     read: int = 0  # records of `trace` already fed
-    kept: list[Record] = field(default_factory=list)  # fed without a Trace
     sent_step: int = -1
     sent_event: int = 0
     fresh: bool = True  # the next message is a snapshot
@@ -87,7 +86,7 @@ class TraceWidget(CanvasWidget):
         state = self._lane(lane)
         with self._guard:
             state.ring.reset(header)
-            state.trace, state.read, state.kept = None, 0, []
+            state.trace, state.read = None, 0
             state.sent_step, state.sent_event, state.fresh = -1, 0, True
         if title is not None:
             self.titles = _replaced(self.titles, lane, title)
@@ -96,18 +95,25 @@ class TraceWidget(CanvasWidget):
         self.set_headline("")
         self.stale_message = self.frozen = ""
 
+    def amend(self, lane: int, header: TraceHeader, title: str, subtitle: str) -> None:
+        """The run goes on under other settings: the policy was swapped, a limit changed."""
+        with self._guard:
+            state = self._lane(lane)
+            state.ring.header, state.fresh = header, True
+        self.titles = _replaced(self.titles, lane, title)
+        self.subtitles = _replaced(self.subtitles, lane, subtitle)
+
     def feed(self, lane: int, source: Trace | Iterable[Record]) -> int:
         """Take a run's new records; returns how many. They are shown at the next publish().
 
         A Trace may be fed again and again: only what was added since is read; another Trace than
-        before starts the lane anew. Other iterables are taken whole, each record once.
+        before starts the lane anew. Other iterables are taken whole, each record once, and what
+        the ring has dropped of them is gone.
         """
         state = self._lane(lane)
         with self._guard:
             if not isinstance(source, Trace):
-                records = list(source)
-                state.kept.extend(records)
-                return state.ring.extend(records)
+                return state.ring.extend(source)
             if state.trace is not source:
                 if state.trace is not None or state.ring.header is not source.header:
                     self.reset(lane, source.header)
@@ -162,10 +168,11 @@ class TraceWidget(CanvasWidget):
     def _trace(self, lane: int, state: Lane) -> Trace:
         if state.trace is not None:
             return state.trace
-        if state.ring.header is None or not state.kept:
+        ring = state.ring
+        if ring.header is None or not (ring.next_step or ring.next_event):
             raise ValueError(f"Lane {lane} has no run yet: feed it a trace first.")
-        trace = Trace(state.ring.header)
-        for record in state.kept:
+        trace = Trace(ring.header)
+        for record in sorted([*ring.records(), *ring.events()], key=_when):
             trace.add(record)
         return trace
 
@@ -202,6 +209,10 @@ class TraceWidget(CanvasWidget):
         if lane not in range(self.lanes):
             raise ValueError(f"This {self._what} has lanes 0 to {self.lanes - 1}, got {lane}.")
         return self._lanes[lane]
+
+
+def _when(record: Record) -> float:
+    return record.t_end if isinstance(record, StepRecord) else record.t
 
 
 def _replaced(names: list[str], lane: int, name: str) -> list[str]:

@@ -17,6 +17,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 class SSEParser:
     """feed(bytes) returns the data of the events that these bytes completed.
 
+    last_id: the id of the last completed event that had one, "" before: for Last-Event-ID.
     Raises ValueError for an event above MAX_EVENT bytes or text that is not UTF-8.
     """
 
@@ -27,6 +28,7 @@ class SSEParser:
         self._data: list[bytes] = []
         self._size = 0
         self.num_comments = 0
+        self.last_id = self._id = ""
 
     def feed(self, data: bytes) -> list[str]:
         self._buffer += data
@@ -59,6 +61,7 @@ class SSEParser:
 
     def _line(self, line: bytes, events: list[str]) -> None:
         if not line:
+            self.last_id = self._id
             if self._data:
                 text = b"\n".join(self._data)
                 self._data, self._size = [], 0
@@ -72,3 +75,5 @@ class SSEParser:
             value = value.removeprefix(b" ")
             self._data.append(value)
             self._size += len(value)
+        elif field == b"id" and b"\0" not in value:
+            self._id = value.removeprefix(b" ").decode("utf-8")
