@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import minillm
-from minillm.cli import bench, chat, compare, doctor, generate, serve, simulate
+from minillm.cli import bench, chat, cluster, compare, doctor, generate, serve, simulate
 
 COMMANDS = {
     "doctor": doctor,
@@ -22,6 +22,7 @@ COMMANDS = {
     "chat": chat,
     "compare": compare,
     "serve": serve,
+    "cluster": cluster,
     "bench": bench,
     "simulate": simulate,
 }
