@@ -1,0 +1,58 @@
+"""Golden content of the plots: what Python sends, and what it finds in it. JavaScript reads both.
+
+Run `python -m tests.widgets.golden_plots` when a format changes, and look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from widgets.curve_model import CurveModel, Published
+
+FOLDER = Path(__file__).resolve().parent.parent / "golden"
+
+
+def curve() -> CurveModel:
+    """A simulated and a measured line, a running point, a failed load, a published figure."""
+    model = CurveModel(30.0)
+    model.add_line("gpu", "A100", provenance="simulated", detail="8B bf16", model="8b", focus=True,
+                   planned=(1, 32, 128, 256))  # fmt: skip
+    for load, ms, tok in ((1, 12.0, 84.0), (32, 14.5, 2200.0), (128, 24.0, 5400.0)):
+        model.add_run("gpu", load, ms, tok)
+    model.add_run("gpu", 256, 38.0, 6700.0)
+    model.finish("gpu")
+    model.add_line("here", "This machine", provenance="measured", detail="2 cores", model="135m",
+                   load_name="concurrency", planned=(1, 2, 4, 8), runs=3)  # fmt: skip
+    for ms, tok in ((20.0, 50.0), (22.0, 46.0), (21.0, 48.0)):
+        model.add_run("here", 1, ms, tok, ms * 1.5)
+    model.add_run("here", 2, None, None)
+    model.add_run("here", 4, 40.0, 100.0, 55.0)
+    model.begin("here", 4)
+    model.add_published(Published("H200, an engine", 7.5, 133.0, "a page, 7.5 ms", "1 user"))
+    return model
+
+
+def curve_golden() -> dict:
+    model = curve()
+    spots = {}
+    for limit in (None, 5.0, 22.0, 30.0, 38.0):
+        model.slo_ms = limit
+        found = {key: model.sweet_spot(line) for key, line in model.lines.items()}
+        spots[str(limit)] = {k: [s.point.load, s.at_end] if s else None for k, s in found.items()}
+    front = [[line.key, point.load] for line, point in model.front()]
+    model.slo_ms = 30.0
+    return {"data": model.as_dict(), "spots": spots, "front": front}
+
+
+GOLDEN = {"curve": curve_golden}
+
+
+def write() -> None:
+    for name, make in GOLDEN.items():
+        text = json.dumps(make(), indent=1, ensure_ascii=False) + "\n"
+        (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
