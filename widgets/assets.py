@@ -14,7 +14,9 @@ from pathlib import Path
 FIGURE = (
     "shared/theme.js", "shared/format.js", "shared/axis.js", "shared/pen.js", "shared/dom.js",
     "shared/card.js", "shared/link.js", "shared/feed.js", "shared/figure.js",
+    "shared/player.js",
 )  # fmt: skip
+LANE = ("shared/decode.js", "shared/lane.js")  # a run, from the frames of widgets.frames
 STATIC = Path(__file__).parent / "static"
 _LOCAL_IMPORT = re.compile(r'^import\s[^;]*?from\s+"\.{1,2}/[^"]+";\n', re.MULTILINE)
 

@@ -16,9 +16,13 @@ from widgets.figures import StaticFigure
 
 
 class CanvasWidget(anywidget.AnyWidget):
-    """headline: the finding, above. subtitle: beside the provenance. cursor: shared with others."""
+    """headline: the finding, above; lead: what else to know of it. subtitle: beside the provenance.
+
+    cursor: shared with other figures.
+    """
 
     headline = traitlets.Unicode("").tag(sync=True)
+    lead = traitlets.Unicode("").tag(sync=True)
     subtitle = traitlets.Unicode("").tag(sync=True)
     stale_message = traitlets.Unicode("").tag(sync=True)
     frozen = traitlets.Unicode("").tag(sync=True)
@@ -30,13 +34,13 @@ class CanvasWidget(anywidget.AnyWidget):
             cursor.join(self)
 
     def set_headline(
-        self, text: str, subtitle: str | None = None, notes: Iterable[dict] = ()
+        self, text: str, subtitle: str | None = None, notes: Iterable[dict] = (), lead: str = ""
     ) -> None:
         """The sentence above, the line beside the provenance ("same 14 requests, 6 slots").
 
-        notes: what to point at, for the figures that show some.
+        notes: what to point at, for the figures that show some. lead: the line below the sentence.
         """
-        self.headline = text
+        self.headline, self.lead = text, lead
         if subtitle is not None:
             self.subtitle = subtitle
         if self.has_trait("notes"):

@@ -176,9 +176,12 @@ class RingModel:
         self._next_step += 1
         self.figures.add_step(record)
         if len(self._steps) > self.max_steps:
-            self._steps.popleft()
+            self._dropped(self._steps.popleft().record)
             if self._fed_steps % 256 == 0:
                 self._forget_ended()
+
+    def _dropped(self, record: StepRecord) -> None:
+        """The oldest step left the ring."""
 
     def _encode_row(self, step: int, row: Row) -> bytes:
         flags = SAMPLED if row.token_id is not None else 0

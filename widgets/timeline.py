@@ -27,9 +27,8 @@ from widgets.trace_widget import TraceWidget
 
 SOURCES = (
     *assets.FIGURE,
-    "timeline/decode.js",
+    *assets.LANE,
     "timeline/layout.js",
-    "timeline/model.js",
     "timeline/strip.js",
     "timeline/paint.js",
     "timeline/overlay.js",

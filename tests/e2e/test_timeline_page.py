@@ -7,7 +7,7 @@ import time
 import pytest
 
 from minillm.core.trace import RequestEvent, Row, StepRecord, Trace, TraceHeader
-from tests.e2e.timeline_page import Wire
+from tests.e2e.figure_page import Wire
 from tests.widgets.runs import run
 from widgets.timeline import Timeline
 
@@ -57,7 +57,7 @@ def pair(tab):
     timeline.finish(0)
     timeline.finish(1)
     timeline.conclude()
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
     wire.painted()
     yield wire
@@ -221,7 +221,7 @@ def test_it_moves_while_it_runs_and_incremental_painting_equals_a_whole_one(tab)
     whole = run("static")
     growing = Trace(whole.header)
     timeline = Timeline()
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
     seen = set()
     for start in range(0, len(whole.records), 15):
@@ -252,7 +252,7 @@ def test_pause_holds_the_picture_and_follow_catches_up(tab):
     whole = run("continuous")
     growing = Trace(whole.header)
     timeline = Timeline(expected_requests=14)
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
 
     def feed(records):
@@ -279,7 +279,7 @@ def test_lost_messages_are_asked_for_again(tab):
     whole = run("continuous")
     growing = Trace(whole.header)
     timeline = Timeline()
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
     for index, record in enumerate(whole.records):
         growing.add(record)
@@ -307,11 +307,11 @@ def test_lost_messages_are_asked_for_again(tab):
 def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
     trace, records = stress(128, 400)
     timeline = Timeline()
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     timeline.reset(0, trace.header)
     timeline.feed(0, records)
     timeline.finish(0)
-    wire._out.clear()  # nobody was there
+    wire.forget()  # nobody was there
     wire.start()
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -326,7 +326,7 @@ def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
 
 def test_very_many_requests_keep_the_figure_small(tab):
     timeline = Timeline()
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
     timeline.feed(
         0, run("continuous", [(0.001 * i, 8, 3) for i in range(700)], slots=64, budget=512)
@@ -341,13 +341,13 @@ def test_very_many_requests_keep_the_figure_small(tab):
 
 
 def test_stale_and_frozen(pair):
-    pair.timeline.stale("The engine stopped at 14:07:03. Run the cell again.")
+    pair.widgets[0].stale("The engine stopped at 14:07:03. Run the cell again.")
     pair.pump()
     note = pair.page.locator(".mlt-stale-note")
     note.wait_for(state="visible", timeout=10_000)
     assert "14:07:03" in note.inner_text()
-    pair.timeline.stale("")
-    pair.timeline.freeze()
+    pair.widgets[0].stale("")
+    pair.widgets[0].freeze()
     pair.pump()
     pair.painted()
     assert pair.page.locator(".mlt-frozen-figure svg").is_visible()
@@ -369,7 +369,7 @@ def test_a_closed_view_leaves_nothing_behind(pair):
     page = pair.page
     page.evaluate("() => window.cleanup()")
     frames = page.evaluate("() => window.view.stats.frames")
-    pair.timeline.publish(heartbeat=True)
+    pair.widgets[0].publish(heartbeat=True)
     pair.pump()
     pair.painted()
     assert page.evaluate("() => window.view.stats.frames") == frames
@@ -396,7 +396,7 @@ def test_stress_256_rows_2000_steps(tab):
     trace, records = stress(256, 2000)
     timeline = Timeline()
     timeline.reset(0, trace.header)
-    wire = Wire(timeline, tab)
+    wire = Wire(tab, timeline)
     wire.start()
     started = 256 + 1900
     for start in range(0, started, 60):  # in parts, as a run would send them

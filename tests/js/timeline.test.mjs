@@ -8,11 +8,11 @@ import { lastAtOrBefore, ticks, timeScale } from "../../widgets/static/shared/ax
 import { cardSentence, placeCard } from "../../widgets/static/shared/card.js";
 import { duration, number3, percent } from "../../widgets/static/shared/format.js";
 import { cardContent, stepContent } from "../../widgets/static/timeline/card.js";
-import { DEAD, DECODE, PREFILL, decodeFrame } from "../../widgets/static/timeline/decode.js";
+import { DEAD, DECODE, PREFILL, decodeFrame } from "../../widgets/static/shared/decode.js";
 import {
   autoWindow, hit, layout, rowPitch, shiftWindow, zoomWindow,
 } from "../../widgets/static/timeline/layout.js";
-import { LaneModel, chooseRows } from "../../widgets/static/timeline/model.js";
+import { LaneModel, chooseRows } from "../../widgets/static/shared/lane.js";
 import { luminance } from "../../widgets/static/shared/theme.js";
 
 const golden = (name) => new URL(`../golden/${name}`, import.meta.url);

@@ -1,7 +1,8 @@
 """The golden frame: hand-made records with one of everything, as Python encodes them.
 
-tests/golden/frame.bin and frame.json are what `write` makes of them; Python and JavaScript read
-both. Run `python tests/widgets/golden.py` when the contract changes, and look at the difference.
+tests/golden/frame.bin and frame.json are what `write` makes of them, blocks.bin and blocks.json the
+same of a run's KV blocks; Python and JavaScript read them. When the contract changes, run
+`python -m tests.widgets.golden` and look at the difference.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from minillm.core.trace import Record, RequestEvent, Row, StepRecord, TraceHeader
+from minillm.core.trace import Record, RequestEvent, Row, StepRecord, Trace, TraceHeader
+from widgets.blocks import BlockRing, BlockState
 from widgets.frames import RingModel, decode
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
@@ -64,17 +66,59 @@ def golden() -> tuple[dict, bytes]:
     """The golden message's JSON part with its frame spelt out, and the frame."""
     message, data = ring().snapshot()
     frame = decode(data)
-    spelt = {**frame._asdict(), "steps": [list(s) for s in frame.steps]}
+    spelt = {name: value for name, value in frame._asdict().items() if value is not None}
+    spelt["steps"] = [list(s) for s in frame.steps]
     spelt["rows"] = [list(row) for row in frame.rows]
     return {"message": message, "frame": spelt}, data
 
 
+def block_ring() -> BlockRing:
+    """The ring of tests/golden/trace.jsonl, a run with shares, evictions and a preemption; its
+    first step has left it, so that the snapshot begins in the middle."""
+    lines = (FOLDER / "trace.jsonl").read_text(encoding="utf-8").splitlines()
+    trace = Trace.from_jsonl(lines)
+    model = BlockRing(len(trace.steps) - 1)
+    model.reset(trace.header)
+    model.stream_id = STREAM
+    model.extend(trace.records)
+    return model
+
+
+def spelt_state(state: BlockState) -> dict:
+    """A state as JSON, marks and all."""
+    return {
+        **state.as_dict(),
+        "used": state.num_used,
+        "free": state.num_free,
+        "taken": {str(block): req for block, req in state.taken.items()},
+        "hits": {str(block): req for block, req in state.hits.items()},
+        "evicted": sorted(state.evicted),
+        "filled": {str(block): state.filled(block) for block in sorted(state.owners())},
+    }
+
+
+def blocks_golden() -> tuple[dict, bytes]:
+    """A message with a frame of blocks, and the state after each of its steps."""
+    model = block_ring()
+    message, data = model.snapshot()
+    frame = decode(data)
+    numbers = range(model.first_step, model.next_step)
+    text = {
+        "message": message,
+        "cached": frame.cached,
+        "starts": frame.starts,
+        "ops": [list(op) for op in frame.ops],
+        "states": [spelt_state(model.state(number)) for number in numbers],
+    }
+    return text, data
+
+
 def write() -> None:
-    text, data = golden()
-    (FOLDER / "frame.bin").write_bytes(data)
-    (FOLDER / "frame.json").write_text(
-        json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    for name, (text, data) in {"frame": golden(), "blocks": blocks_golden()}.items():
+        (FOLDER / f"{name}.bin").write_bytes(data)
+        (FOLDER / f"{name}.json").write_text(
+            json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -37,8 +37,12 @@ def run(
     budget: int = 128,
     num_blocks: int = 1024,
     prefix_caching: bool = False,
+    sharing: tuple[int, ...] | None = None,
 ) -> Trace:
-    """The trace of one policy on these requests, all served."""
+    """The trace of one policy on these requests, all served.
+
+    sharing: the requests whose prompts begin with the same 48 tokens; None: all begin alike.
+    """
     config = EngineConfig(
         CacheConfig(num_blocks, 16, prefix_caching),
         SchedulerConfig(max_num_seqs=slots, max_num_batched_tokens=budget),
@@ -48,7 +52,7 @@ def run(
     arrivals = [
         Arrival(
             f"req-{i}",
-            tuple(range(3, 3 + prompt)),
+            _prompt(i, prompt, sharing),
             SamplingParams(max_tokens=output, ignore_eos=True),
             time=time,
             prompt_preview=PROMPTS[i % len(PROMPTS)],
@@ -58,3 +62,16 @@ def run(
     for _ in drive(engine, arrivals):
         pass
     return engine.trace
+
+
+def _prompt(index: int, length: int, sharing: tuple[int, ...] | None) -> tuple[int, ...]:
+    if sharing is None:
+        return tuple(range(3, 3 + length))
+    common = list(range(3, 51)) if index in sharing and length > 48 else []
+    own = 1000 + 400 * index
+    return (*common, *range(own, own + length - len(common)))
+
+
+def shared_run(num_blocks: int = 46) -> Trace:
+    """Five of the fourteen share a prefix; in 46 blocks one request is preempted."""
+    return run("continuous", num_blocks=num_blocks, prefix_caching=True, sharing=(2, 5, 7, 9, 11))

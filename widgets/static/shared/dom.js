@@ -20,9 +20,11 @@ export function buildFigure(el, { label, legend = [], keys = "" }) {
   const root = element(el, "div", "mlt");
   root.style.setProperty("--mlt-font", FONT);
   const top = element(root, "div", "mlt-top");
-  const headline = element(top, "div", "mlt-headline");
+  const words = element(top, "div", "mlt-words");
+  const headline = element(words, "div", "mlt-headline");
   headline.setAttribute("role", "heading");
   headline.setAttribute("aria-level", "3");
+  const lead = element(words, "div", "mlt-lead");
   const origin = element(top, "div", "mlt-origin");
   const provenance = element(origin, "div", "mlt-provenance");
   const subtitle = element(origin, "div", "mlt-subtitle");
@@ -47,7 +49,7 @@ export function buildFigure(el, { label, legend = [], keys = "" }) {
   }
   const live = element(root, "div", "mlt-live");
   live.setAttribute("aria-live", "polite");
-  const dom = { root, headline, provenance, subtitle, stale, frozen, figure, over, card, tools, bottom, legend: key, live };
+  const dom = { root, headline, lead, provenance, subtitle, stale, frozen, figure, over, card, tools, bottom, legend: key, live };
   dom.hint = element(tools, "div", "mlt-keys", keys);
   return dom;
 }

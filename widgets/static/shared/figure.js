@@ -1,8 +1,9 @@
 // The base of every canvas figure: one element of the page that paints when something changed,
 // follows theme, size and pixel ratio, shares the cursor, says what it shows, and goes without trace.
 //
-// A subclass gives paint(ctx, width) → height, describe() → sentences, and may override headers(),
-// running, pointed(mine) and texts(). It ends its constructor with this.start().
+// A subclass gives heightFor(width), paint(ctx, width, height) and describe() → sentences, and may
+// override headers(), running, pointed(mine), finding() and receive(). It ends its constructor with
+// this.start(names of its own traits that change the picture).
 
 import { cardSentence, fillCard, placeCard } from "./card.js";
 import { buildFigure, provenance } from "./dom.js";
@@ -29,7 +30,7 @@ export class Figure {
     this.on("msg:custom", (message, buffers) => {
       if (message?.kind !== "cursor") this.receive(message, buffers);
     });
-    for (const name of ["headline", "subtitle", "stale_message", "frozen", ...traits]) {
+    for (const name of ["headline", "lead", "subtitle", "stale_message", "frozen", ...traits]) {
       this.on(`change:${name}`, () => this.refreshTexts());
     }
     this.link = new Link(this.model, (_, mine) => this.pointed(mine));
@@ -111,6 +112,8 @@ export class Figure {
     }
     this.showHeadline();
     dom.subtitle.textContent = model.get("subtitle") || "";
+    dom.lead.textContent = model.get("lead") || "";
+    dom.lead.hidden = !dom.lead.textContent;
     provenance(dom.provenance, this.headers());
     this.repaint();
   }
@@ -167,7 +170,7 @@ export class Figure {
 
   paintAll(width) {
     const height = this.heightFor(width);
-    this.resizeCanvases([this.dom.over], width, height);
+    if (this.resizeCanvases([this.dom.over], width, height)) this.brush = null;
     const ctx = this.dom.over.getContext("2d");
     ctx.clearRect(0, 0, width, height);
     this.paint(ctx, width, height);

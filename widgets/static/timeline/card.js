@@ -1,6 +1,6 @@
 // The hover card: what one request did in one step. Text first, so that it can also be spoken.
 
-import { DEAD, PREFILL } from "./decode.js";
+import { DEAD, PREFILL } from "../shared/decode.js";
 import { count, duration } from "../shared/format.js";
 
 /**

@@ -1,7 +1,7 @@
 // The data layer: what happened, panel by panel. Only times in [from, to] are painted, so a live
 // view repaints the new edge and leaves the past as it is.
 
-import { DEAD, DECODE, PREFILL } from "./decode.js";
+import { DEAD, DECODE, PREFILL } from "../shared/decode.js";
 import { cross } from "../shared/pen.js";
 import { font, hatch } from "../shared/theme.js";
 import { lastAtOrBefore } from "../shared/axis.js";

@@ -7,7 +7,7 @@ import { locate, paintCard } from "./cursor.js";
 import { addTimelineParts } from "./dom.js";
 import { bindPointer, timelineKeys } from "./interact.js";
 import { autoWindow, layout } from "./layout.js";
-import { LaneModel, chooseRows } from "./model.js";
+import { LaneModel, chooseRows } from "../shared/lane.js";
 import { paintOverlay } from "./overlay.js";
 import { brushes, paintPanel } from "./paint.js";
 import { LEGEND, progress, summary } from "./words.js";
@@ -207,7 +207,7 @@ export class TimelineView extends Figure {
 export default {
   render({ model, el }) {
     const view = new TimelineView(model, el);
-    el.timelineView = view; // for tests and the console
+    el.figureView = view; // for tests and the console
     return () => view.destroy();
   },
 };

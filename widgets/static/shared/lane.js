@@ -2,7 +2,7 @@
 // segments: runs of consecutive steps of one kind, so that painting 2,000 decode steps is one
 // rectangle. Fed by messages alone; it says when something is missing.
 
-import { lastAtOrBefore } from "../shared/axis.js";
+import { lastAtOrBefore } from "./axis.js";
 import { DEAD, DECODE, PREFILL, RECOMPUTE, SAMPLED, SNAPSHOT, decodeFrame } from "./decode.js";
 
 const KEEP_STEPS = 8192; // of a run that does not end; twice what the kernel keeps
