@@ -5,7 +5,7 @@ VENV_PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-long lint lock clean
+.PHONY: help setup lab test test-long exercises grade lint lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,12 @@ test: setup ## run the tests
 
 test-long: setup ## run the tests, the slow ones too
 	@$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+
+exercises: setup ## make the exercises' notebooks from their sources in grading/source
+	@$(VENV_PYTHON) -m grading.build
+
+grade: setup ## grade a folder of submissions: make grade DIR=submissions OUT=grades.csv
+	@$(VENV_PYTHON) -m grading.grade "$(DIR)" "$(or $(OUT),grades.csv)"
 
 lint: setup ## check style with ruff
 	@$(VENV_PYTHON) -m ruff check .

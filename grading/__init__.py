@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from grading.replay import replay
-from grading.report import CheckReport, Group
+from grading.report import CheckReport, Group, show
 
 EXERCISES = ("lesson_05",)
 
@@ -23,4 +23,9 @@ def check(exercise: str, **objects: object) -> CheckReport:
     return import_module(f"grading.checks.{exercise}").EXERCISE.check(objects)
 
 
-__all__ = ["EXERCISES", "CheckReport", "Group", "check", "replay"]
+def grade(exercise: str, **objects: object) -> float:
+    """Check an object, show the report, and give its points: a graded notebook's test cell."""
+    return show(check(exercise, **objects))
+
+
+__all__ = ["EXERCISES", "CheckReport", "Group", "check", "grade", "replay"]

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from grading.cells import FromCells
 from grading.isolate import Sandbox, sandbox
 from grading.limits import Limits
 from grading.outcome import Outcome, Run
@@ -98,21 +99,21 @@ class Exercise:
 
         Raises ValueError for an unknown name, none at all, or an object of the wrong kind.
         """
-        properties = self._about(objects)
+        self.expect(objects)
+        properties = [prop for prop in self.properties if set(prop.needs) <= set(objects)]
         with sandbox(self.name, self.run, objects, self.limits) as box:
             return self._judge(box, properties, objects)
 
-    def _about(self, objects: Mapping[str, object]) -> list[Property]:
-        names = " and ".join(self.objects)
+    def expect(self, objects: Mapping[str, object]) -> None:
+        """Raise ValueError unless these are objects that this exercise is about."""
         unknown = set(objects) - set(self.objects)
         if unknown or not objects:
-            got = ", ".join(sorted(unknown)) or "nothing"
+            names, got = " and ".join(self.objects), ", ".join(sorted(unknown)) or "nothing"
             raise ValueError(f"The check {self.name!r} is about {names}, got {got}.")
         for name, thing in objects.items():
-            sentence = self.accepts(name, thing)
+            sentence = "" if isinstance(thing, FromCells) else self.accepts(name, thing)
             if sentence:
                 raise ValueError(sentence)
-        return [prop for prop in self.properties if set(prop.needs) <= set(objects)]
 
     def _judge(
         self, box: Sandbox, properties: Sequence[Property], objects: Mapping[str, object]

@@ -115,6 +115,17 @@ class ChildProcess:
             self._end()
         return outcome
 
+    def starts(self) -> Outcome:
+        """Whether the process gets as far as having the objects, in an outcome without value."""
+        if self._refused:
+            return Outcome(error=self._refused, died=True)
+        if self._process is not None:
+            return Outcome()
+        outcome = self._start()
+        if outcome.died:
+            self._end()
+        return outcome
+
     # ── the process ─────────────────────────────────────────────────────────────────────────
 
     def _start(self) -> Outcome:

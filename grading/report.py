@@ -107,6 +107,17 @@ class CheckReport:
         )
 
 
+def show(report: CheckReport) -> float:
+    """Show the report where there is a notebook, else print it; its points."""
+    try:
+        from IPython.display import display
+    except ImportError:
+        print(report)
+    else:
+        display(report)
+    return report.score
+
+
 def _row(group: Group) -> str:
     mark, kind = ("✓", "mg-ok") if group.passed else ("✕", "mg-bad")
     state = "holds" if group.passed else "fails"

@@ -39,25 +39,29 @@ HAND_PICKED = (
 )
 
 
-def cases(seed: int = SEED) -> list[Case]:
+def cases() -> list[Case]:
     """The hand-picked inputs and random ones (always the same), smallest first."""
+    return sorted([*HAND_PICKED, *random_cases(SEED, NUM_RANDOM)], key=lambda case: case.size)
+
+
+def random_cases(seed: int, count: int) -> list[Case]:
+    """Inputs of many shapes: together or one by one, with a wide and with a narrow budget."""
     chance = random.Random(seed)
     drawn = []
-    for number in range(NUM_RANDOM):
+    for number in range(count):
         together = number % 2 == 0
-        count = chance.randint(2, 9)
         requests = [
             (
                 0.0 if together else round(chance.random() * 0.15, 3),
                 chance.randint(1, 30),
                 chance.randint(1, 9),
             )
-            for _ in range(count)
+            for _ in range(chance.randint(2, 9))
         ]
         requests.sort(key=lambda request: request[0])
         budget = 512 if number % 4 < 2 else chance.randint(8, 24)
         drawn.append(Case(tuple(requests), chance.randint(1, 5), budget))
-    return sorted([*HAND_PICKED, *drawn], key=lambda case: case.size)
+    return drawn
 
 
 # ── the properties: None where a run keeps it ───────────────────────────────────────────────
