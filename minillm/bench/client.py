@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from minillm.bench.chunks import StreamError, error_message, read_chunk
-from minillm.bench.http_pool import CONNECT_S, HttpPool
+from minillm.bench.http_pool import CONNECT_S
 from minillm.bench.plan import PlannedRequest
 from minillm.bench.record import ClientRequest
 from minillm.bench.sse import SSEParser
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 ENDPOINTS = {"completions": "completions", "chat": "chat/completions"}
 MAX_ERROR_BODY = 64 << 10  # bytes of an error's body that are read
@@ -88,38 +88,39 @@ def find_api_key(given: str | None) -> str | None:
     return given or next((key for key in found if key), None)
 
 
-async def find_model(pool: HttpPool, base_url: str, wanted: str | None) -> str:
+async def find_model(http: aiohttp.ClientSession, base_url: str, wanted: str | None) -> str:
     """The wanted model, else the first that the server names.
 
     Raises ValueError in one sentence when no server answers or it refuses the key.
     """
-    import httpx
+    import aiohttp
 
     try:
-        response = await pool.take().get(f"{base_url}/models", timeout=CONNECT_S)
-    except httpx.HTTPError as error:
+        async with asyncio.timeout(CONNECT_S), http.get(f"{base_url}/models") as response:
+            status, body = response.status, await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
         raise ValueError(f"No server answers at {base_url} ({_reason(error)}).") from None
-    if response.status_code in (401, 403):
+    if status in (401, 403):
         raise ValueError(
-            f"The server at {base_url} refuses the API key (HTTP {response.status_code}): give it "
-            f"as --api-key or in {KEY_VARIABLES[0]}."
+            f"The server at {base_url} refuses the API key (HTTP {status}): give it as --api-key "
+            f"or in {KEY_VARIABLES[0]}."
         )
     if wanted:
         return wanted  # not every server lists its models
     try:
-        return str(response.json()["data"][0]["id"])
+        return str(json.loads(body)["data"][0]["id"])
     except (ValueError, LookupError, TypeError):
         raise ValueError(
-            f"The server at {base_url} does not list its models (HTTP {response.status_code}): "
-            f"name one with --model."
+            f"The server at {base_url} does not list its models (HTTP {status}): name one with "
+            f"--model."
         ) from None
 
 
 class OpenAIClient:
     """Sends planned requests. clock(): seconds since the run began."""
 
-    def __init__(self, pool: HttpPool, target: Target, start: float) -> None:
-        self.pool, self.target, self.start = pool, target, start
+    def __init__(self, http: aiohttp.ClientSession, target: Target, start: float) -> None:
+        self.http, self.target, self.start = http, target, start
         self.nonce = secrets.token_hex(4)  # two runs against one server: ids of their own
 
     def clock(self) -> float:
@@ -127,23 +128,25 @@ class OpenAIClient:
 
     async def complete(self, planned: PlannedRequest, record: ClientRequest) -> None:
         """Send one request and fill in its record. Only cancelling gets out of here."""
-        import httpx
+        import aiohttp
 
-        http = self.pool.take()
         record.request_id = f"bench-{self.nonce}-{planned.request_id}"
-        request = http.build_request(
-            "POST", self.target.url, json=self.target.body(planned),
-            headers={"X-Request-Id": record.request_id},
-        )  # fmt: skip
+        headers = {"Content-Type": "application/json", "X-Request-Id": record.request_id}
+        body = json.dumps(self.target.body(planned)).encode()
         record.sent = self.clock()
         try:
             async with asyncio.timeout(self.target.timeout_s):
-                await self._stream(http, request, record)
-        except (TimeoutError, httpx.TimeoutException):
+                async with self.http.post(
+                    self.target.url, data=body, headers=headers, allow_redirects=False
+                ) as response:
+                    if response.status != 200:
+                        raise StreamError(f"HTTP {response.status}", await _error_body(response))
+                    await self._read(response, record)
+        except TimeoutError:
             record.fail("timeout", f"no end within {self.target.timeout_s:g} s")
-        except httpx.ConnectError as error:
+        except aiohttp.ClientConnectorError as error:
             record.fail("no connection", _reason(error))
-        except httpx.HTTPError as error:
+        except aiohttp.ClientError as error:
             seen = len(record.chunk_times)
             record.fail("connection lost", f"after {seen} chunks: {_reason(error)}")
         except StreamError as error:
@@ -153,22 +156,10 @@ class OpenAIClient:
             raise
         finally:
             record.finished = self.clock()
-            self.pool.give(http)
 
-    async def _stream(
-        self, http: httpx.AsyncClient, request: httpx.Request, record: ClientRequest
-    ) -> None:
-        response = await http.send(request, stream=True)
-        try:
-            if response.status_code != 200:
-                raise StreamError(f"HTTP {response.status_code}", await _error_body(response))
-            await self._read(response, record)
-        finally:
-            await response.aclose()
-
-    async def _read(self, response: httpx.Response, record: ClientRequest) -> None:
+    async def _read(self, response: aiohttp.ClientResponse, record: ClientRequest) -> None:
         parser, reader = SSEParser(), StreamReader(record)
-        stream = response.aiter_bytes()
+        stream = response.content.iter_any()
         try:
             async for data in stream:
                 now = self.clock()
@@ -227,9 +218,9 @@ class StreamReader:
             raise StreamError("no output", "the stream ended without any output")
 
 
-async def _error_body(response: httpx.Response) -> str:
+async def _error_body(response: aiohttp.ClientResponse) -> str:
     body = b""
-    async for data in response.aiter_bytes():
+    async for data in response.content.iter_any():
         body += data
         if len(body) > MAX_ERROR_BODY:
             break

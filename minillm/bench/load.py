@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from minillm.bench.client import OpenAIClient, Target
-from minillm.bench.http_pool import HttpPool
+from minillm.bench.http_pool import open_pool
 from minillm.bench.plan import PlannedRequest
 from minillm.bench.record import ClientRequest
 
 PROGRESS_S = 0.2
-PREPARED = 64  # clients made before the clock runs
 
 Progress = Callable[["Run"], None]
 
@@ -76,9 +75,8 @@ async def run_load(
 ) -> None:
     """The same within a running event loop. Cancelling it ends every request first."""
     check_limit(max_concurrency, closed)
-    async with HttpPool(target.base_url, target.api_key, target.timeout_s) as pool:
-        pool.prepare(min(max_concurrency or PREPARED, len(plan), PREPARED))
-        client = OpenAIClient(pool, target, time.perf_counter())
+    async with open_pool(target.base_url, target.api_key, target.timeout_s) as http:
+        client = OpenAIClient(http, target, time.perf_counter())
         tasks: list[asyncio.Task] = []
         watcher = asyncio.create_task(_watch(run, client, progress)) if progress else None
         try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from minillm.bench.client import Target, find_model
-from minillm.bench.http_pool import HttpPool
+from minillm.bench.http_pool import open_pool
 from minillm.bench.inprocess import measure_engine
 from minillm.bench.load import Progress, Run, measure
 from minillm.bench.plan import PlannedRequest
@@ -83,8 +83,8 @@ class EndpointTarget(BenchTarget):
 
 
 async def _ask_model(target: Target) -> str:
-    async with HttpPool(target.base_url, target.api_key, target.timeout_s) as pool:
-        return await find_model(pool, target.base_url, target.model or None)
+    async with open_pool(target.base_url, target.api_key, target.timeout_s) as http:
+        return await find_model(http, target.base_url, target.model or None)
 
 
 class EngineTarget(BenchTarget):

@@ -1,8 +1,8 @@
-"""`minillm bench run` against `minillm serve` on a paced simulated device: the same times.
+"""`minillm bench run` against `minillm serve --simulate`, a process each: the same times.
 
-The server's own times come from its /trace. The bound is 5 ms + 5 % for TTFT and E2E and 3 % for
-the time between tokens; a busy machine's noise only adds, so the smallest difference has to keep
-it and the median one may be five times as far.
+The server's own times come from its /trace. The bound is 5 ms + 5 % for TTFT and E2E, 3 % for the
+time between tokens, and counts are exact. Other work on the machine only adds to a difference, so
+a run that keeps the bound is enough; up to five are made.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
@@ -17,13 +18,11 @@ from statistics import fmean, median
 import httpx
 import pytest
 
-from minillm.llm import LLM
-from minillm.serve import make_app, running, serving_engine
-from minillm.sim import CostModel
-from tests.cli_calls import call
+from tests.cli_calls import start
+from tests.serve.test_command import process
 
-STEP_S = 0.020
 REQUESTS, PROMPT, OUTPUT = 30, 24, 25
+RUNS = 5
 
 
 class Watcher:
@@ -70,51 +69,73 @@ class Watcher:
                     self.tokens_seen += 1
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Watcher]:
+@dataclass(frozen=True)
+class Differences:
+    """Client minus server, seconds: the median request's; itl: relative, of the means."""
+
+    ttft: float
+    e2e: float
+    itl: float
+    ttft_bound: float
+    e2e_bound: float
+
+    @property
+    def kept(self) -> bool:
+        return (
+            abs(self.ttft) <= self.ttft_bound
+            and abs(self.e2e) <= self.e2e_bound
+            and abs(self.itl) <= 0.03
+        )
+
+
+def differences(report: dict, watcher: Watcher) -> Differences:
+    ttft, e2e, told_gaps, seen_gaps = [], [], [], []
+    for request in report["requests"]:
+        name = f"cmpl-{request['request_id']}-0"  # the first prompt of that call
+        seen, told, start = watcher.tokens[name], request["chunk_times"], watcher.arrived[name]
+        ttft.append((told[0] - request["sent"], seen[0] - start))
+        e2e.append((told[-1] - request["sent"], seen[-1] - start))
+        told_gaps += [b - a for a, b in pairwise(told)]
+        seen_gaps += [b - a for a, b in pairwise(seen)]
+    assert report["mean_itl_ms"] == pytest.approx(1e3 * fmean(told_gaps))
+    bounds = [0.005 + 0.05 * median(server for _, server in each) for each in (ttft, e2e)]
+    medians = [median(client - server for client, server in each) for each in (ttft, e2e)]
+    return Differences(*medians, fmean(told_gaps) / fmean(seen_gaps) - 1, *bounds)
+
+
+def run(url: str, file: Path) -> tuple[dict, Watcher]:
     """The client's report and what the server saw, of 30 requests at 12/s."""
-    file: Path = tmp_path_factory.mktemp("bench") / "run.json"
-    llm = LLM.simulated(CostModel(STEP_S, 0.0, 0.0), num_blocks=512, max_model_len=2048)
-    with running(make_app(llm, serving_engine(llm, max_num_seqs=16))) as url:
-        watcher = Watcher(url)
-        try:
-            with watcher:
-                code = call(
-                    "bench", "run", "--base-url", url, "--request-rate", "12",
-                    "--num-prompts", REQUESTS, "--input-len", PROMPT, "--output-len", OUTPUT,
-                    "--save-requests", "--json", file,
-                )  # fmt: skip
-                assert code == 0
-        finally:
-            watcher.done.set()
+    watcher = Watcher(url)
+    try:
+        with watcher:
+            client = start(
+                "bench", "run", "--base-url", url, "--request-rate", "12",
+                "--num-prompts", str(REQUESTS), "--input-len", str(PROMPT),
+                "--output-len", str(OUTPUT), "--save-requests", "--json", str(file),
+            )  # fmt: skip
+            _, errors = client.communicate(timeout=120)
+            assert client.returncode == 0, errors
+    finally:
+        watcher.done.set()
     return json.loads(file.read_text()), watcher
 
 
-def test_counts_are_exact(both: tuple[dict, Watcher]):
-    report, watcher = both
+def test_client_and_server_agree(tmp_path: Path):
+    with process("--max-num-seqs", "16") as (_, url):
+        runs = []
+        for number in range(RUNS):
+            report, watcher = run(url, tmp_path / f"{number}.json")
+            assert_counts_are_exact(report, watcher)
+            runs.append(differences(report, watcher))
+            if runs[-1].kept:
+                return
+    pytest.fail(f"none of {RUNS} runs kept the bound: {runs}")
+
+
+def assert_counts_are_exact(report: dict, watcher: Watcher) -> None:
     assert (report["completed"], report["failed"]) == (REQUESTS, 0)
     assert report["total_input_tokens"] == REQUESTS * PROMPT
     assert report["total_output_tokens"] == REQUESTS * OUTPUT
     assert report["samples"]["itl"] == REQUESTS * (OUTPUT - 1)
     assert len(watcher.arrived) == REQUESTS
     assert {len(times) for times in watcher.tokens.values()} == {OUTPUT}
-
-
-def test_times_agree(both: tuple[dict, Watcher]):
-    report, watcher = both
-    ttft, e2e, gaps = [], [], ([], [])
-    for request in report["requests"]:
-        name = f"cmpl-{request['request_id']}-0"  # the first prompt of that call
-        seen, told = watcher.tokens[name], request["chunk_times"]
-        start = watcher.arrived[name]
-        ttft.append((told[0] - request["sent"], seen[0] - start))
-        e2e.append((told[-1] - request["sent"], seen[-1] - start))
-        for times, into in zip((told, seen), gaps, strict=True):
-            into += [b - a for a, b in pairwise(times)]
-    for figures in (ttft, e2e):
-        errors = sorted(abs(client - server) for client, server in figures)
-        allowed = 0.005 + 0.05 * median(server for _, server in figures)
-        assert errors[0] < allowed
-        assert median(errors) < 5 * allowed
-    assert fmean(gaps[0]) == pytest.approx(fmean(gaps[1]), rel=0.03)
-    assert report["mean_itl_ms"] == pytest.approx(1e3 * fmean(gaps[0]))

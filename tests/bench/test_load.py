@@ -12,7 +12,7 @@ import pytest
 
 from minillm.bench.arrivals import send_times
 from minillm.bench.client import Target, find_model, normalize_url
-from minillm.bench.http_pool import HttpPool
+from minillm.bench.http_pool import open_pool
 from minillm.bench.load import Run, measure, run_load
 from minillm.bench.plan import Workload
 from minillm.bench.summary import parse_slo, summarize_run, warnings
@@ -199,8 +199,8 @@ def test_a_server_that_is_not_there():
     assert summarize_run(run.requests)["errors"] == {"no connection": 2}
 
     async def ask() -> None:
-        async with HttpPool(url, None, 5) as pool:
-            await find_model(pool, url, None)
+        async with open_pool(url, None, 5) as http:
+            await find_model(http, url, None)
 
     with pytest.raises(ValueError, match="No server answers"):
         asyncio.run(ask())
