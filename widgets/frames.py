@@ -196,6 +196,7 @@ class RingModel:
     def _add_event(self, event: RequestEvent) -> None:
         self._events.append((self._next_event, event))
         self._next_event += 1
+        self.figures.add_event(event.t)
         if event.req not in self.requests or event.event == "arrive":
             preview = str(event.data.get("prompt_preview") or "")
             self.requests[event.req] = [event.id, letter(event.req), preview]
@@ -282,7 +283,7 @@ class RingModel:
             "first_event": first_event,
             "next_event": self._next_event,
             "origin": self.figures.first_arrival,
-            "now": self.figures.last_end,
+            "now": self.figures.now,
             "done": self.done,
             "figures": self.figures.as_dict(),
         }

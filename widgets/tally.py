@@ -11,7 +11,7 @@ class RunningFigures:
     def __init__(self) -> None:
         self.output_tokens = self.steps = self.rows = self.dead_rows = 0
         self.first_arrival: float | None = None
-        self.last_end = 0.0
+        self.last_end = self.last_event = 0.0
 
     def add_step(self, record: StepRecord) -> None:
         self.steps += 1
@@ -23,9 +23,17 @@ class RunningFigures:
         if self.first_arrival is None:
             self.first_arrival = record.t_start
 
+    def add_event(self, t: float) -> None:
+        self.last_event = max(self.last_event, t)
+
     def add_arrival(self, t: float) -> None:
         if self.first_arrival is None or t < self.first_arrival:
             self.first_arrival = t
+
+    @property
+    def now(self) -> float:
+        """The last time that a record tells of."""
+        return max(self.last_end, self.last_event)
 
     def as_dict(self) -> dict:
         """tok_s and the rest; None where nothing was computed yet."""

@@ -8,11 +8,13 @@ same of a run's KV blocks; Python and JavaScript read them. When the contract ch
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from minillm.core.trace import Record, RequestEvent, Row, StepRecord, Trace, TraceHeader
 from widgets.blocks import BlockRing, BlockState
 from widgets.frames import RingModel, decode
+from widgets.queue_model import counts, queue_figures
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
 STREAM = 0xC0FFEE01
@@ -98,8 +100,11 @@ def spelt_state(state: BlockState) -> dict:
 
 
 def blocks_golden() -> tuple[dict, bytes]:
-    """A message with a frame of blocks, and the state after each of its steps."""
+    """A message with a frame of blocks, the state after each of its steps, and what the run says
+    as a queue."""
     model = block_ring()
+    lines = (FOLDER / "trace.jsonl").read_text(encoding="utf-8").splitlines()
+    trace = Trace.from_jsonl(lines)
     message, data = model.snapshot()
     frame = decode(data)
     numbers = range(model.first_step, model.next_step)
@@ -108,6 +113,11 @@ def blocks_golden() -> tuple[dict, bytes]:
         "cached": frame.cached,
         "starts": frame.starts,
         "ops": [list(op) for op in frame.ops],
+        "queue": {
+            "figures": asdict(queue_figures(trace)),
+            "system": [list(pair) for pair in counts(trace)],
+            "waiting": [list(pair) for pair in counts(trace, waiting=True)],
+        },
         "states": [spelt_state(model.state(number)) for number in numbers],
     }
     return text, data

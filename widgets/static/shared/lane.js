@@ -65,7 +65,7 @@ export class LaneModel {
     this.origin = message.origin ?? 0;
     this.now = Math.max(0, message.now - this.origin);
     this.done = Boolean(message.done);
-    if (whole) for (const request of this.requests.values()) request.preempts = [];
+    if (whole) for (const request of this.requests.values()) Object.assign(request, { admits: [], preempts: [] });
     const skip = whole ? 0 : this.nextEvent - message.first_event;
     for (const event of message.events.slice(Math.max(0, skip))) this.takeEvent(event);
     this.nextEvent = Math.max(this.nextEvent, message.next_event);
@@ -81,6 +81,7 @@ export class LaneModel {
       request.nickname = data.nickname;
     } else if (event === "admit") {
       request.admit ??= at;
+      request.admits.push(at);
     } else if (event === "first_token") {
       request.firstToken = at;
     } else if (event === "preempt") {
@@ -95,7 +96,7 @@ export class LaneModel {
   request(idx) {
     let request = this.requests.get(idx);
     if (!request) {
-      request = { idx, id: String(idx), letter: "?", preview: "", preempts: [], segments: [], tokens: 0 };
+      request = { idx, id: String(idx), letter: "?", preview: "", admits: [], preempts: [], segments: [], tokens: 0 };
       this.requests.set(idx, request);
     }
     return request;
