@@ -79,7 +79,7 @@ def _add_replica(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Here and not above: `minillm --help` works without the server's packages.
-    from minillm.serve.nginx import Upstream
+    from minillm.serve.nginx import Upstream, find_nginx
     from minillm.serve.replicas import Replicas, choose_ports
 
     cluster = Replicas(
@@ -90,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         upstream = Upstream(tuple(ports), args.router, args.nginx_workers)
         sys.stdout.write(upstream.config(port))
         return 0
+    find_nginx()
     print(f"Starting replicas: {kinds(cluster)} …", flush=True)
     with Signals(cluster) as signals:
         cluster.start()
@@ -178,7 +179,7 @@ def plans(args: argparse.Namespace) -> list[ReplicaPlan]:
             for device in devices
         ]
     if args.threads is None:  # each would take all processors for itself
-        flags = (*flags, "--threads", str(max(usable_cpus() // count, 1)))
+        flags = (*flags, f"--threads={max(usable_cpus() // count, 1)}")
     return [ReplicaPlan("CPU", flags)] * count
 
 
@@ -225,7 +226,7 @@ def replica_flags(args: argparse.Namespace) -> tuple[str, ...]:
         if isinstance(value, bool):
             flags.append(flag if value else flag.replace("--", "--no-", 1))
         else:
-            flags += [flag, _text(value)]
+            flags.append(f"{flag}={_text(value)}")
     return tuple(flags)
 
 
