@@ -6,8 +6,9 @@ import { test } from "node:test";
 
 import { front, loadText, meets, pointName, sweetSpot } from "../../widgets/static/curve/findings.js";
 import {
-  Labels, csvText, logRange, logTicks, minorTicks, plotScale, plotTicks, tickLabel,
+  Labels, logRange, logTicks, minorTicks, plotScale, plotTicks, tickLabel,
 } from "../../widgets/static/shared/plot.js";
+import { csvText } from "../../widgets/static/shared/save.js";
 
 const golden = (name) => JSON.parse(readFileSync(new URL(`../golden/${name}.json`, import.meta.url), "utf8"));
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from minillm.core.trace import TraceHeader
+from tests.widgets import golden
 from widgets.curve_model import CurveModel, Published
+from widgets.strip_model import ENGINE, StripModel
+from widgets.strip_wire import decode_strips
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
 
@@ -45,10 +49,30 @@ def curve_golden() -> dict:
     return {"data": model.as_dict(), "spots": spots, "front": front}
 
 
-GOLDEN = {"curve": curve_golden}
+def strip_model() -> StripModel:
+    """The golden trace's strips; of a measured run, so that bandwidth is there."""
+    model = StripModel(weight_bytes=1e6, kv_token_bytes=100.0)
+    config = {"max_num_seqs": 2}
+    model.reset(TraceHeader("measured", "golden", "none", "float32", "static", 64, 16, config))
+    for ring in model.rings:
+        ring.stream = golden.STREAM
+    model.extend(golden.records())
+    model.done = True
+    return model
+
+
+def strips_golden() -> dict:
+    message, data = strip_model().message(ENGINE, 0, 0)
+    frame = decode_strips(data)
+    spelt = {**frame._asdict(), "samples": [[t, values] for t, values in frame.samples]}
+    return {"message": message, "frame": spelt, "strips": strip_model().as_dicts()}
+
+
+GOLDEN = {"curve": curve_golden, "strips": strips_golden}
 
 
 def write() -> None:
+    (FOLDER / "strips.bin").write_bytes(strip_model().message(ENGINE, 0, 0)[1])
     for name, make in GOLDEN.items():
         text = json.dumps(make(), indent=1, ensure_ascii=False) + "\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")

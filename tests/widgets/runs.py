@@ -38,17 +38,19 @@ def run(
     num_blocks: int = 1024,
     prefix_caching: bool = False,
     sharing: tuple[int, ...] | None = None,
+    runner: SimulatedRunner | None = None,
 ) -> Trace:
     """The trace of one policy on these requests, all served.
 
     sharing: the requests whose prompts begin with the same 48 tokens; None: all begin alike.
+    runner: None for the one of three constants.
     """
     config = EngineConfig(
         CacheConfig(num_blocks, 16, prefix_caching),
         SchedulerConfig(max_num_seqs=slots, max_num_batched_tokens=budget),
         policy,
     )
-    engine = LLMEngine(config, SimulatedRunner())
+    engine = LLMEngine(config, runner or SimulatedRunner())
     arrivals = [
         Arrival(
             f"req-{i}",

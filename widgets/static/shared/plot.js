@@ -1,13 +1,13 @@
 // What charts share: scales with round ticks, marks of provenance, labels that keep out of each
-// other's way, points to hover and to step through with keys, PNG and CSV.
+// other's way, points to hover and to step through with keys.
 //
 // A subclass of Plot gives heightFor(width), draw(ctx, width, height), table() → [columns, rows],
 // and fills this.points: [{key, group, x, y, card}], in the order in which keys step.
 
 import { ticks } from "./axis.js";
-import { toolButton } from "./dom.js";
 import { Figure } from "./figure.js";
 import { text } from "./pen.js";
+import { saveTools } from "./save.js";
 import { font } from "./theme.js";
 
 const NEAR_PX = 22; // how near the pointer must come to a point
@@ -162,36 +162,16 @@ export class Labels {
   }
 }
 
-/** A table as CSV text; null is an empty cell. */
-export function csvText(columns, rows) {
-  const cell = (value) => {
-    const string = value === null || value === undefined ? "" : String(value);
-    return /[",\n]/.test(string) ? `"${string.replaceAll('"', '""')}"` : string;
-  };
-  return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
-}
-
-/** Have the browser save a blob as a file. */
-export function saveBlob(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
 // ── the figure ──────────────────────────────────────────────────────────────────────────────────
 
 export class Plot extends Figure {
   /** options: as buildFigure's, and name: of the files it saves. */
   constructor(model, el, options) {
     super(model, el, options);
-    this.name = options.name;
     this.points = [];
     this.chosen = null; // key of the point that the reader looks at
     this.kept = false; // … and that stays when the pointer leaves
-    toolButton(this.dom, "PNG", () => this.savePng());
-    toolButton(this.dom, "CSV", () => saveBlob(new Blob([csvText(...this.table())], { type: "text/csv" }), `${this.name}.csv`));
+    saveTools(this, options.name);
     this.bindPoints();
     this.bindKeys(this.keyActions());
   }
@@ -293,33 +273,5 @@ export class Plot extends Figure {
     const row = this.points.filter((point) => point.group === groups[to]);
     const away = (point) => Math.hypot(point.x - now.x, point.y - now.y);
     return this.keep(row.reduce((best, point) => (away(point) < away(best) ? point : best)));
-  }
-
-  // ── the picture as a file ─────────────────────────────────────────────────────────────────
-
-  savePng() {
-    const { over, headline, provenance, subtitle } = this.dom;
-    const [ratio, margin] = [2, 24];
-    const lines = headline.textContent.split("\n").filter(Boolean);
-    const small = [...[...provenance.children].map((each) => each.textContent), subtitle.textContent].filter(Boolean);
-    const top = margin + lines.length * 26 + small.length * 17 + 10;
-    const canvas = document.createElement("canvas");
-    canvas.width = (over.clientWidth + 2 * margin) * ratio;
-    canvas.height = (top + over.clientHeight - 34 + margin) * ratio;
-    const ctx = canvas.getContext("2d");
-    ctx.scale(ratio, ratio);
-    ctx.fillStyle = this.theme.bg;
-    ctx.fillRect(0, 0, canvas.width, canvas.height);
-    let y = margin + 8;
-    for (const words of lines) {
-      text(ctx, words, margin, y, { size: 19, weight: 650, color: this.theme.ink });
-      y += 26;
-    }
-    for (const words of small) {
-      text(ctx, words, margin, y, { size: 11.5, color: this.theme.ink2 });
-      y += 17;
-    }
-    ctx.drawImage(over, margin, top, over.clientWidth, over.clientHeight);
-    canvas.toBlob((blob) => saveBlob(blob, `${this.name}.png`), "image/png");
   }
 }
