@@ -103,11 +103,13 @@ class ClassFeed:
                 continue
             kept = ("prompt_len", "max_tokens", "nickname", "prompt_preview")
             arrival = {name: request[name] for name in kept}
-            event = RequestEvent(
-                request["arrived"], request["req"], request["id"], "arrive", arrival
-            )
+            runs = request["status"] == "running"
+            # Of one that runs nobody here saw how long it waited: it shows from now on.
+            came = t if runs else request["arrived"]
+            event = RequestEvent(came, request["req"], request["id"], "arrive", arrival)
             records += self._take_event(event)
-            if request["status"] == "running":
-                admitted = replace(event, event="admit", data={"tokens_cached": 0}, t=event.t)
-                records += self._take_event(admitted)
+            if runs:
+                records += self._take_event(
+                    replace(event, event="admit", data={"tokens_cached": 0})
+                )
         return records

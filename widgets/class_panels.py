@@ -37,9 +37,7 @@ def seat_panel(seat: Seat) -> ipywidgets.VBox:
             prompt.value = ""
 
     def refresh() -> None:
-        status.show(class_words.status_line(
-            seat.nickname, seat.status, seat.feed.header, seat.live
-        ))  # fmt: skip
+        status.show(class_words.status_line(seat.nickname, seat.status, seat.live))
         answers.show(class_words.answers(list(seat.exchanges)))
 
     send.on_click(submit)
@@ -53,8 +51,8 @@ def seat_panel(seat: Seat) -> ipywidgets.VBox:
 def desk_panel(desk: Desk) -> ipywidgets.VBox:
     """Status, pause, policy and limits, what came of the last change, students, the timeline."""
     status, said, table = _Refreshed(), _Refreshed(), _Refreshed()
-    pause = ipywidgets.ToggleButton(
-        desk.state["paused"], description="Pause", layout={"width": "84px"},
+    pause = ipywidgets.Button(
+        description="Pause", layout={"width": "84px"},
         tooltip="Stop computing after the step in hand; requests are taken in and wait",
     )  # fmt: skip
     policy = ipywidgets.Dropdown(
@@ -85,12 +83,12 @@ def desk_panel(desk: Desk) -> ipywidgets.VBox:
     def refresh() -> None:
         state = desk.state
         who = f"Instructor, {state['num_students']:,} joined"
-        status.show(class_words.status_line(who, desk.status, desk.feed.header, desk.live))
+        status.show(class_words.status_line(who, desk.status, desk.live))
         said.show(f'<span class="ml-note">{escape(desk.said)}</span>')
         table.show(class_words.student_table(desk.students))
         pause.description = "Resume" if state["paused"] else "Pause"
 
-    pause.observe(lambda change: desk.control(paused=change["new"]), names="value")
+    pause.on_click(lambda _: desk.control(paused=not desk.state["paused"]))
     apply.on_click(send)
     refresh()
     desk.on_publish.append(refresh)

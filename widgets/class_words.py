@@ -6,21 +6,20 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from minillm.core.trace import TraceHeader
 from widgets import cards
 
 COLUMNS = ("nickname", "running", "waiting", "tok/s", "share", "requests", "refused")
-MOST_ROWS = 40
-FLOOD = 0.5  # of all tokens computed, by one of several: worth a look
+MOST_ROWS = 12
+BREAK = ' style="overflow-wrap: anywhere"'  # a simulated answer has no spaces
+FLOOD = 3.0  # times what the others take on average: worth a look
 
 
-def status_line(who: str, status: str, header: TraceHeader | None, live: bool) -> str:
-    """Who and where one is, and how things stand."""
-    mark, kind = ("●", "ml-ok") if live else ("○", "ml-bad")
-    where = f'<span class="ml-note">{escape(cards.provenance(header))}</span>' if header else ""
+def status_line(who: str, status: str, live: bool) -> str:
+    """Who one is, and how things stand."""
+    mark, color = ("●", "#009e73") if live else ("○", "#d55e00")
     return (
-        f'<div class="ml-head"><span><span class="{kind}" aria-hidden="true">{mark}</span> '
-        f"<b>{escape(who)}</b> · {escape(status)}</span>{where}</div>"
+        f'<div style="line-height: 1.5"><span style="color: {color}" aria-hidden="true">{mark}'
+        f"</span> <b>{escape(who)}</b> · {escape(status)}</div>"
     )
 
 
@@ -30,7 +29,7 @@ def answers(exchanges: Iterable[Any]) -> str:
     for each in exchanges:
         waiting = "" if each.over else " ▍"
         error = f'<p class="ml-bad">{escape(each.error)}</p>' if each.error else ""
-        text = f"<p>{escape(each.text)}{waiting}</p>" if each.text or waiting else ""
+        text = f"<p{BREAK}>{escape(each.text)}{waiting}</p>" if each.text or waiting else ""
         parts.append(cards.card(f"<p><b>{escape(each.question)}</b></p>", text, error))
     return "".join(parts)
 
@@ -59,17 +58,32 @@ def student_table(students: Sequence[dict[str, Any]]) -> str:
 
 
 def flood_sentence(students: Sequence[dict[str, Any]]) -> str:
-    """The finding above the table: who takes most, if somebody does."""
-    count = f"{len(students):,} student{'s' * (len(students) != 1)}"
+    """The finding above the table: who takes far more than the others, if somebody does."""
     busy = [row for row in students if row["share"]]
-    if len(busy) > 1 and busy[0]["share"] >= FLOOD:
+    if len(busy) > 1:
         first = busy[0]
-        return f"{first['nickname']} takes {percent(first['share'])} of all tokens computed"
-    refused = max(students, key=lambda row: row["refused"])
-    if not busy and refused["refused"]:
-        times = f"{refused['refused']:,} time{'s' * (refused['refused'] != 1)}"
-        return f"{count}, nothing running; {refused['nickname']} was refused {times}"
-    return f"{count}, {len(busy):,} with something computed just now"
+        mean = (1.0 - first["share"]) / (len(busy) - 1)
+        if first["share"] >= FLOOD * mean:
+            times = first["share"] / mean
+            return (
+                f"{first['nickname']} takes {percent(first['share'])} of all tokens computed, "
+                f"{times:,.{0 if times >= 10 else 1}f} times the others' mean{_refusals(first)}"
+            )
+    count = f"{len(students):,} student{'s' * (len(students) != 1)}"
+    most = max(students, key=lambda row: row["refused"])
+    if not busy:
+        return f"{count}, nothing computed in the last 10 s{_refused(most)}"
+    return f"{count}, {len(busy):,} of them with tokens in the last 10 s{_refused(most)}"
+
+
+def _refusals(row: dict[str, Any]) -> str:
+    count, asked = row["refused"], row["requests"]
+    return f"; {count:,} of {asked:,} request{'s' * (asked != 1)} refused" if count else ""
+
+
+def _refused(row: dict[str, Any]) -> str:
+    count = row["refused"]
+    return f"; {row['nickname']} was refused {count:,} time{'s' * (count != 1)}" if count else ""
 
 
 def percent(share: float | None) -> str:

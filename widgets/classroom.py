@@ -183,7 +183,7 @@ def join(url: str, code: str, nickname: str) -> Seat:
     key = before.client.key if isinstance(before, Seat) else ""
     if before is not None:
         before.close()
-    view = Timeline()
+    view = Timeline(by_name=True)
     try:
         seat = Seat(url, code, nickname, view, key)
     except ClassError:
@@ -205,7 +205,7 @@ def teach(url: str, key: str) -> Desk:
     before = _places.pop((url, key, ""), None)
     if before is not None:
         before.close()
-    desk = Desk(url, key, Timeline())
+    desk = Desk(url, key, Timeline(by_name=True))
     _places[(url, key, "")] = desk
     desk.start()
     return desk

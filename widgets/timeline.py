@@ -29,6 +29,7 @@ SOURCES = (
     *assets.FIGURE,
     *assets.LANE,
     "timeline/layout.js",
+    "timeline/people.js",
     "timeline/strip.js",
     "timeline/paint.js",
     "timeline/overlay.js",
@@ -48,6 +49,7 @@ class Timeline(TraceWidget):
     titles, subtitles: one a lane. height: pixels for the rows of each lane, None for what the
     rows need. detokenize: token ids → text, for the hover card (None: no text is shown).
     expected_requests: rows to reserve, so that the figure does not grow while it runs.
+    by_name: a row a nickname rather than a request: a class's view.
     cursor: shared with other views, so that they all point at one time and one request.
     """
 
@@ -57,6 +59,7 @@ class Timeline(TraceWidget):
 
     height = traitlets.Int(None, allow_none=True).tag(sync=True)
     expected_requests = traitlets.Int(0).tag(sync=True)
+    by_name = traitlets.Bool(False).tag(sync=True)
     notes = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(
@@ -70,10 +73,11 @@ class Timeline(TraceWidget):
         expected_requests: int = 0,
         detokenize: Callable[[list[int]], str] | None = None,
         cursor: Cursor | None = None,
+        by_name: bool = False,
     ) -> None:
         super().__init__(
             lanes, titles, most_lanes=2, subtitles=subtitles, max_steps=max_steps, cursor=cursor,
-            height=height, expected_requests=expected_requests,
+            height=height, expected_requests=expected_requests, by_name=by_name,
         )  # fmt: skip
         self.detokenize = detokenize
 

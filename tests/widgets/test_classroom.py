@@ -171,12 +171,13 @@ def test_a_snapshot_closes_a_gap_and_says_so():
     }  # fmt: skip
     snapshot = {
         "type": "snapshot", "step": 10, "t": 1.1, "waiting": 0, "running": 1, "kv_used": 1,
-        "kv_cached": 0, "requests": [later],
+        "kv_cached": 0, "requests": [later, {**later, "req": 6, "id": "r6", "status": "waiting"}],
     }  # fmt: skip
-    gone, come, admitted = feed.take("7:10", snapshot)
+    gone, come, admitted, waits = feed.take("7:10", snapshot)
     assert (gone.req, gone.event, gone.data["reason"]) == (0, "finish", UNSEEN)
-    assert (come.req, come.event, come.data["nickname"], come.t) == (5, "arrive", "Bob", 0.7)
+    assert (come.req, come.event, come.data["nickname"], come.t) == (5, "arrive", "Bob", 1.1)
     assert admitted.event == "admit"
+    assert (waits.req, waits.event, waits.t) == (6, "arrive", 0.7)
     assert feed.missed == 10
     assert feed.take("7:11", record_data(step(11))) == [step(11)]
     assert feed.missed == 10
@@ -360,19 +361,28 @@ def student(nickname: str, share: float | None, refused: int = 0) -> dict:
 
 
 def test_the_table_names_who_floods_only_when_somebody_does():
-    rows = [student("Ada", 0.996), student("Bob", 0.004)]
-    assert class_words.flood_sentence(rows) == "Ada takes 99\u202f% of all tokens computed"
+    rows = [student("Ada", 0.996), student("Bob", 0.004, refused=2)]
+    assert class_words.flood_sentence(rows) == (
+        "Ada takes 99\u202f% of all tokens computed, 249 times the others' mean"
+    )
     assert class_words.student_rows(rows)[0][4] == "99\u202f%"
-    assert "2 students, 2 with" in class_words.flood_sentence(
-        [student("A", 0.4), student("B", 0.3)]
+    fair = [student("Ada", 0.5), student("Bob", 0.3), student("Eve", 0.2)]
+    assert class_words.flood_sentence(fair) == "3 students, 3 of them with tokens in the last 10 s"
+    flood = [
+        {**student("Ada", 0.62, refused=9), "requests": 30},
+        student("Bob", 0.2),
+        student("Eve", 0.18),
+    ]
+    assert class_words.flood_sentence(flood) == (
+        "Ada takes 62\u202f% of all tokens computed, 3.3 times the others' mean; "
+        "9 of 30 requests refused"
     )
-    assert class_words.flood_sentence([student("Ada", 1.0)]) == (
-        "1 student, 1 with something computed just now"
-    )
+    alone = class_words.flood_sentence([student("Ada", 1.0)])
+    assert alone == "1 student, 1 of them with tokens in the last 10 s"
     idle = class_words.flood_sentence([student("Ada", None, 1), student("Bob", None)])
-    assert idle == "2 students, nothing running; Ada was refused 1 time"
+    assert idle == "2 students, nothing computed in the last 10 s; Ada was refused 1 time"
     many = class_words.student_table([student(f"s{i}", None) for i in range(60)])
-    assert "and 20 more" in many
+    assert "and 48 more" in many
     assert "n/a" in many
     assert "Nobody has joined yet" in class_words.student_table([])
 

@@ -1,6 +1,7 @@
 // What the reader points at: the cursor, the cell under it, and the card that tells about it.
 
 import { cardContent, stepContent } from "./card.js";
+import { personsRequest } from "./people.js";
 
 /** The view's cursor with what it points at now: its step, and the cell's box if it has a row. */
 export function locate(view) {
@@ -16,9 +17,10 @@ export function locate(view) {
   return cursor;
 }
 
-export function requestAt(view, { lane, row, step }) {
+export function requestAt(view, { lane, row, step, t }) {
   if (row === null || row < 0) return null;
   const { requests } = view.lanes[lane];
+  if (view.mode === "people") return personsRequest(view.lanes[lane], view.rows[lane][row], t);
   if (view.mode !== "slots") return requests.get(view.rows[lane][row]) ?? null;
   if (!step) return null;
   for (const request of requests.values()) {
@@ -73,7 +75,7 @@ function takenBoxes(view) {
   const boxes = [];
   for (const panel of geometry.panels) {
     const lane = view.lanes[panel.lane];
-    if (panel.rows > 60) boxes.push([scale.x0, panel.top, scale.x(lane.now), panel.bottom]);
+    if (panel.rows > 60 || view.mode === "people") boxes.push([scale.x0, panel.top, scale.x(lane.now), panel.bottom]);
     else {
       view.rows[panel.lane].forEach((idx, row) => {
         const segments = view.mode === "slots" ? null : lane.requests.get(idx)?.segments;

@@ -15,13 +15,13 @@ export function rowPitch(count, height) {
 }
 
 /**
- * Geometry of the canvas. panels: [{lane, rows}] from top to bottom.
+ * Geometry of the canvas. panels: [{lane, rows}] from top to bottom; names: room for the rows'.
  * Returns {width, height, x0, x1, figuresX (null when narrow), axisY, panels: [{lane, rows, top,
  * bottom, pitch, titleY, stripTop, stripBottom}]}.
  */
-export function layout({ width, panels, height = null }) {
+export function layout({ width, panels, height = null, names = 34 }) {
   const narrow = width < NARROW_FIGURE; // margin figures move beside the title
-  const x0 = 34;
+  const x0 = names;
   const x1 = Math.max(x0 + 40, narrow ? width - 8 : width - 150);
   let y = 0;
   const placed = panels.map(({ lane, rows }, index) => {

@@ -39,7 +39,7 @@ function paintTitle(ctx, s, panel, lane) {
       lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)].join(" · ")
     : s.subtitles[panel.lane] || (lane.stepCount ? "" : "has not run yet");
   ctx.font = font(11.5);
-  const left = s.mode === "slots" ? 0 : lane.requests.size - s.rows[panel.lane].length;
+  const left = s.mode !== "requests" ? 0 : lane.requests.size - s.rows[panel.lane].length;
   const part = left > 0 ? `${beside ? " · " : ""}${count(s.rows[panel.lane].length, "request")} of ${lane.requests.size.toLocaleString("en-US")}` : "";
   const x = title ? width + 18 : 0;
   const shown = fitted(ctx, beside + part, geometry.x1 - x);
@@ -48,6 +48,10 @@ function paintTitle(ctx, s, panel, lane) {
 
 function paintLetters(ctx, s, panel, lane) {
   const { theme, geometry } = s;
+  if (s.mode === "people") {
+    paintNames(ctx, s, panel);
+    return;
+  }
   const x = geometry.x0 - 17;
   s.rows[panel.lane].forEach((idx, row) => {
     const y = panel.top + (row + 0.5) * panel.pitch;
@@ -69,6 +73,26 @@ function paintLetters(ctx, s, panel, lane) {
       });
     }
   });
+}
+
+/** Who sent the requests of a row; the first row of somebody with several bears the name. */
+function paintNames(ctx, { theme, geometry, rows, cursor }, panel) {
+  const right = geometry.x0 - 10;
+  rows[panel.lane].forEach(({ name, first }, row) => {
+    const chosen = cursor && cursor.lane === panel.lane && cursor.row === row;
+    if (!chosen && (!first || panel.pitch < 9)) return;
+    const y = panel.top + (row + 0.5) * panel.pitch + 0.5;
+    ctx.font = font(11, chosen ? 700 : 400);
+    const color = chosen ? theme.ink : theme.ink2;
+    text(ctx, fitted(ctx, name, right), right, y, { size: 11, weight: chosen ? 700 : 400, color, align: "right" });
+  });
+}
+
+/** Room that the names of the rows take, at most a good part of a narrow figure. */
+export function nameRoom(ctx, rows, width) {
+  ctx.font = font(11, 700);
+  const widest = Math.max(0, ...rows.map(({ name }) => ctx.measureText(name).width));
+  return Math.round(Math.min(Math.max(34, widest + 14), 170, width / 4));
 }
 
 function isChosen(s, lane, row, idx) {
@@ -161,7 +185,7 @@ function paintNow(ctx, s, panel, lane) {
   text(ctx, s.paused ? "paused" : "now", room ? x + 5 : x - 5, panel.stripTop + 7, {
     size: 10, weight: 550, color: theme.ink2, align: room ? "left" : "right", halo: theme.bg,
   });
-  if (s.paused || panel.pitch < 12 || s.mode === "slots" || geometry.x1 - x < 26) return;
+  if (s.paused || panel.pitch < 12 || s.mode !== "requests" || geometry.x1 - x < 26) return;
   s.rows[panel.lane].forEach((idx, row) => {
     const request = lane.requests.get(idx);
     if (!request?.segments.length || request.end !== undefined) return;
@@ -172,7 +196,7 @@ function paintNow(ctx, s, panel, lane) {
 
 /** Sentences at a row: on the dotted line where they fit, else behind the row's end. */
 function paintNotes(ctx, s, panel, lane) {
-  if (s.mode === "slots") return;
+  if (s.mode !== "requests") return;
   const { theme, scale, geometry } = s;
   for (const note of s.notes) {
     if (note.lane !== panel.lane) continue;

@@ -48,9 +48,11 @@ function placed({ panel, lane }, rows, mode) {
     return [...lane.requests.values()].map((request) => ({ request, y: (segment) => y(segment.slot) }));
   }
   const out = [];
-  rows.forEach((idx, row) => {
-    const request = lane.requests.get(idx);
-    if (request) out.push({ request, y: () => y(row) });
+  rows.forEach((shown, row) => {
+    for (const idx of mode === "people" ? shown.requests : [shown]) {
+      const request = lane.requests.get(idx);
+      if (request) out.push({ request, y: () => y(row) });
+    }
   });
   return out;
 }

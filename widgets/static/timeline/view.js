@@ -8,12 +8,16 @@ import { addTimelineParts } from "./dom.js";
 import { bindPointer, timelineKeys } from "./interact.js";
 import { autoWindow, layout } from "./layout.js";
 import { LaneModel, chooseRows } from "../shared/lane.js";
-import { paintOverlay } from "./overlay.js";
+import { nameRoom, paintOverlay } from "./overlay.js";
 import { brushes, paintPanel } from "./paint.js";
+import { peopleRows } from "./people.js";
 import { LEGEND, progress, summary } from "./words.js";
 import { stripLimit } from "./strip.js";
 
 const MOST_ROWS = 256; // of more requests, those in the window, the newest first
+const MODES = { requests: "requests", slots: "slots", people: "names" };
+const PERSON = 15.5; // px a row of names
+const PEOPLE = 640; // px for all of them
 const KEYS = "← → step · Shift jumps 10 · Home End · Esc clears";
 
 export class TimelineView extends Figure {
@@ -23,7 +27,8 @@ export class TimelineView extends Figure {
     this.lanes = Array.from({ length: model.get("lanes") }, () => new LaneModel());
     this.dom.root.classList.toggle("mlt-two", this.lanes.length > 1);
     this.feed = new Feed(this, this.lanes);
-    this.mode = "requests";
+    this.modes = model.get("by_name") ? ["people", "requests", "slots"] : ["requests", "slots"];
+    this.mode = this.modes[0];
     this.window = null; // [v0, v1] chosen by the reader; null: automatic
     this.pausedAt = null;
     this.cursor = null; // {lane, row, t, step, box}
@@ -112,8 +117,12 @@ export class TimelineView extends Figure {
     this.repaint();
   }
 
+  get nextMode() {
+    return this.modes[(this.modes.indexOf(this.mode) + 1) % this.modes.length];
+  }
+
   toggleMode() {
-    this.mode = this.mode === "requests" ? "slots" : "requests";
+    this.mode = this.nextMode;
     this.cursor = null;
     this.repaint();
   }
@@ -130,12 +139,13 @@ export class TimelineView extends Figure {
     const one = width < TINY_FIGURE && this.lanes.length > 1;
     const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
     const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
-    const chosen = chooseRows(this.lanes, [v0, v1], MOST_ROWS, model.get("expected_requests"));
-    const slots = (lane) => Array.from({ length: lane.slots.size }, (_, slot) => slot);
-    const rows = this.lanes.map((lane) => (this.mode === "slots" ? slots(lane) : chosen));
+    const rows = this.chosenRows([v0, v1]);
     const shown = this.lanes.map((_, lane) => lane).filter((lane) => !one || lane === this.shownLane);
     const panels = shown.map((lane) => ({ lane, rows: Math.max(1, rows[lane].length) }));
-    const geometry = layout({ width, panels, height: model.get("height") });
+    const people = this.mode === "people";
+    const names = people ? nameRoom(dom.over.getContext("2d"), rows.flat(), width) : undefined;
+    const tall = people ? Math.min(PERSON * panels[0].rows, PEOPLE) : null;
+    const geometry = layout({ width, panels, height: model.get("height") ?? tall, names });
     const until = this.pausedAt ?? Infinity;
     const notes = model.get("notes");
     const marked = new Set(notes.filter((note) => note.mark).map((note) => note.req));
@@ -156,6 +166,14 @@ export class TimelineView extends Figure {
     });
     this.paintTools(one);
     paintCard(this);
+  }
+
+  /** What each lane's rows are: request indices, slots, or people's rows. */
+  chosenRows(window) {
+    if (this.mode === "people") return this.lanes.map((lane) => peopleRows(lane, window));
+    if (this.mode === "slots") return this.lanes.map((lane) => Array.from({ length: lane.slots.size }, (_, slot) => slot));
+    const chosen = chooseRows(this.lanes, window, MOST_ROWS, this.model.get("expected_requests"));
+    return this.lanes.map(() => chosen);
   }
 
   /** The data layer: all of it when anything but time has changed, else the new edge only. */
@@ -196,7 +214,7 @@ export class TimelineView extends Figure {
     const paused = this.pausedAt !== null;
     dom.pause.hidden = !this.running && !paused;
     dom.pause.textContent = paused ? "Follow live" : "Pause";
-    dom.mode.textContent = this.mode === "requests" ? "Show slots" : "Show requests";
+    dom.mode.textContent = `Show ${MODES[this.nextMode]}`;
     dom.mode.hidden = !this.lanes.some((lane) => lane.stepCount);
     dom.fit.hidden = this.window === null;
     dom.lane.hidden = !one;
