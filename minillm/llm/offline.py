@@ -51,8 +51,8 @@ class LLM:
     max_num_batched_tokens: None is 512 on a CPU and 2,048 on a GPU; without chunked prefill at
     least max_model_len. num_blocks: None takes what the memory gives. threads: None is
     OMP_NUM_THREADS, else the physical cores. tensor_parallel_size, pipeline_parallel_size: split
-    over so many worker processes (their product). Raises ValueError, in one sentence, for what
-    can't be.
+    over so many worker processes (their product). enforce_eager: no CUDA graphs. Raises ValueError,
+    in one sentence, for what can't be.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class LLM:
         threads: int | None = None,
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
+        enforce_eager: bool = False,
         poison: bool = False,
     ) -> None:
         _check_policy(policy)
@@ -102,7 +103,7 @@ class LLM:
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=scheduler.max_model_len,
             max_num_batched_tokens=scheduler.max_num_batched_tokens,
-            threads=threads, poison=poison,
+            threads=threads, max_num_seqs=max_num_seqs, enforce_eager=enforce_eager, poison=poison,
         )  # fmt: skip
         try:
             config = EngineConfig(

@@ -117,6 +117,8 @@ class Layer:
 class Llama:
     """A decoder built from HF-named weights, in one dtype on one device."""
 
+    capturable = True  # forward only starts kernels on the device: a CUDA graph can hold it
+
     def __init__(
         self,
         config: ModelConfig,

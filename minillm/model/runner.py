@@ -14,14 +14,10 @@ import torch
 from minillm.core.batch import ScheduledRow, SchedulerOutput, StepResult
 from minillm.core.runner import Runner, RunnerInfo
 from minillm.model import devices
-from minillm.model.attention import (
-    AttentionBackend,
-    AttentionMetadata,
-    ResidentBackend,
-    RowLayout,
-    SDPABackend,
-)
+from minillm.model.attention import AttentionBackend, AttentionMetadata, RowLayout
+from minillm.model.attention.select import Geometry, backend_for
 from minillm.model.config import ModelConfig
+from minillm.model.cuda_graphs import CudaCapture, DecodeGraphs
 from minillm.model.llama import Llama
 from minillm.model.sampler import Sampler
 
@@ -34,7 +30,9 @@ class ModelRunner(Runner):
     num_blocks: KV blocks that requests can use; None takes what the memory gives: on CUDA
     gpu_memory_utilization · total − already used − weights − activation peak, elsewhere
     kv_cache_memory (bytes). threads: CPU threads, None: OMP_NUM_THREADS or the physical cores.
-    poison: a test mode in which unwritten KV is NaN, so that reading it shows.
+    poison: a test mode in which unwritten KV is NaN, so that reading it shows. backend: None takes
+    what is fastest here (attention/select.py). enforce_eager: no CUDA graphs (cuda_graphs.py);
+    max_num_seqs: those of steps with up to so many rows are captured at once, others when needed.
     Raises ValueError for an unknown device or dtype, and for memory that holds no block.
     """
 
@@ -54,6 +52,8 @@ class ModelRunner(Runner):
         threads: int | None = None,
         poison: bool = False,
         backend: AttentionBackend | None = None,
+        enforce_eager: bool = False,
+        max_num_seqs: int = 0,
         seed: int | None = None,
     ) -> None:
         limit = model_config.max_position_embeddings
@@ -71,8 +71,7 @@ class ModelRunner(Runner):
         self.block_size = block_size
         self.max_model_len = max_model_len or limit
         self.poison = poison
-        on_cpu = self.device.type == "cpu"
-        self.backend = backend or (ResidentBackend() if on_cpu else SDPABackend())
+        self.backend = backend or backend_for(self._geometry())
         self.sampler = Sampler(seed)
         self.info = RunnerInfo(
             provenance="measured",
@@ -91,6 +90,7 @@ class ModelRunner(Runner):
             num_blocks = self._blocks_in(budget)
         self.num_blocks = num_blocks
         self.kv_pool = self._allocate(num_blocks)
+        self.graphs = None if enforce_eager else self._make_graphs(max_num_seqs)
 
     @property
     def bytes_per_block(self) -> int:
@@ -102,27 +102,28 @@ class ModelRunner(Runner):
     @torch.inference_mode()
     def execute(self, output: SchedulerOutput) -> StepResult:
         """One forward pass over all rows, padding included, and a token for each that samples."""
-        rows = self.backend.arrange(output.rows, self.kv_pool)
-        token_ids, positions, slots, logit_rows = self._pack(rows)
-        layout = [
-            RowLayout(row.start, row.num_tokens, row.num_padding, row.block_ids) for row in rows
-        ]
-        metadata = AttentionMetadata(layout, slots, self.block_size, self.num_blocks)
-        plan = self.backend.plan(metadata, rows, self.kv_pool)
-        logits = self.model.forward(
-            token_ids, positions, self.kv_pool, self.backend, metadata, plan, logit_rows
-        )
+        replayed = self.graphs.run(output.rows) if self.graphs else None
+        if replayed is None:
+            rows, logits = self._compute(output.rows)
+            filled = 0
+        else:
+            rows, logits, filled = replayed
+            sampling = [i for i, row in enumerate(rows) if row.samples]
+            if len(sampling) < len(rows):
+                logits = logits[devices.to_device(sampling, torch.int64, self.device)]
         requests = [row.request for row in rows if row.samples]
         if not requests:
-            return StepResult({})
+            return StepResult({}, graph_pad_rows=filled)
         tokens, logprobs = self.sampler.sample(logits, requests)
         ids = [request.request_id for request in requests]
-        return StepResult(dict(zip(ids, tokens, strict=True)), logprobs=logprobs)
+        by_id = dict(zip(ids, tokens, strict=True))
+        return StepResult(by_id, logprobs=logprobs, graph_pad_rows=filled)
 
     def close(self) -> None:
         """Free weights and KV cache."""
         self.kv_pool = None
         self.model = None
+        self.graphs = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -143,6 +144,40 @@ class ModelRunner(Runner):
                 f"{self.bytes_per_block:,} bytes; give it more, or take a smaller model."
             )
         return num_blocks
+
+    def _geometry(self) -> Geometry:
+        c = self.model_config
+        return Geometry(
+            c.num_heads, c.num_kv_heads, c.head_dim, self.block_size, self.dtype, self.device
+        )
+
+    @torch.inference_mode()
+    def _make_graphs(self, max_num_seqs: int) -> DecodeGraphs | None:
+        """On CUDA, where backend and model let themselves be captured."""
+        capturable = self.backend.capturable and self.model.capturable
+        if self.device.type != "cuda" or not capturable:
+            return None
+        graphs = DecodeGraphs(
+            self.model.forward, self.backend, self.kv_pool, block_size=self.block_size,
+            max_model_len=self.max_model_len, capture=CudaCapture(self.device),
+        )  # fmt: skip
+        if max_num_seqs:
+            graphs.prepare(max_num_seqs)
+        return graphs
+
+    def _compute(self, scheduled: list[ScheduledRow]) -> tuple[list[ScheduledRow], torch.Tensor]:
+        """The rows as arranged, and the logits of those that sample."""
+        rows = self.backend.arrange(scheduled, self.kv_pool)
+        token_ids, positions, slots, logit_rows = self._pack(rows)
+        layout = [
+            RowLayout(row.start, row.num_tokens, row.num_padding, row.block_ids) for row in rows
+        ]
+        metadata = AttentionMetadata(layout, slots, self.block_size, self.num_blocks)
+        plan = self.backend.plan(metadata, rows, self.kv_pool)
+        logits = self.model.forward(
+            token_ids, positions, self.kv_pool, self.backend, metadata, plan, logit_rows
+        )
+        return rows, logits
 
     def _pack(self, rows: list[ScheduledRow]) -> tuple[torch.Tensor, ...]:
         """Token ids, positions and slots [tokens], and the indices [n] of tokens that sample."""
@@ -169,8 +204,8 @@ class ModelRunner(Runner):
                 positions.extend(min(p, last_position) for p in range(end, end + num_padding))
                 slots.extend([null_slot] * num_padding)
         count = len(token_ids)
-        packed = torch.tensor(list(chain(token_ids, positions, slots, logit_rows)))
-        packed = packed.to(self.device, non_blocking=True)
+        packed = list(chain(token_ids, positions, slots, logit_rows))
+        packed = devices.to_device(packed, torch.int64, self.device)
         return packed.split([count, count, count, len(logit_rows)])
 
     def _allocate(self, num_blocks: int) -> torch.Tensor:

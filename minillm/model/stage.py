@@ -64,6 +64,8 @@ class StageLlama(Llama):
     forward() returns logits on the rank that samples (ParallelConfig.reporter) and None elsewhere.
     """
 
+    capturable = False  # it talks with other processes
+
     def __init__(
         self,
         shard: Shard,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from minillm.model.attention import AttentionBackend, AttentionMetadata, RowLayout
+from minillm.model.attention import AttentionBackend, AttentionMetadata, RowLayout, SDPABackend
 
 
 def written_out(q, keys, values, start, seq_len):
@@ -70,3 +70,30 @@ def check_backend(backend: AttentionBackend, case, tolerance: float) -> None:
         actual = out[mine].double().cpu()
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
         token = mine.stop
+
+
+class WholeTables(AttentionBackend):
+    """Capturable, in plain torch: decode rows over all that their block tables name, masked."""
+
+    name = "whole-tables"
+    capturable = True
+
+    def plan(self, metadata, rows, pool):
+        if any(row.query_len > 1 for row in metadata.rows):
+            return SDPABackend().plan(metadata, rows, pool)
+        return self.decode_plan(metadata, metadata.seq_lens, metadata.block_tables, pool)
+
+    def decode_plan(self, metadata, seq_lens, block_tables, pool):
+        within = torch.arange(metadata.block_size)
+        slots = (block_tables.unsqueeze(-1) * metadata.block_size + within).flatten(1)
+        return slots, torch.arange(slots.shape[1]) < seq_lens.unsqueeze(1)
+
+    def attend(self, layer, q, kv_cache, plan):
+        if isinstance(plan, list):
+            return SDPABackend().attend(layer, q, kv_cache, plan)
+        slots, seen = plan
+        kv = torch.where(seen[:, :, None, None, None], kv_cache[slots.long()], 0.0)
+        k, v = kv.repeat_interleave(q.shape[1] // kv.shape[3], 3).unbind(2)
+        scores = torch.einsum("rhd,rnhd->rhn", q, k) * q.shape[-1] ** -0.5
+        weights = scores.masked_fill(~seen.unsqueeze(1), float("-inf")).softmax(-1)
+        return torch.einsum("rhn,rnhd->rhd", weights, v)
