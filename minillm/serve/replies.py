@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from minillm.serve.errors import dump
@@ -44,6 +45,9 @@ class Replies:
         self.job, self.model = job, model
         self.token_text, self.top_logprobs = token_text, top_logprobs
         self.created = int(time.time())
+        # Characters of the tokens told so far, by choice: where the next token begins. As in vLLM
+        # the completion's text is counted, by the tokens' own texts.
+        self._told: dict[int, int] = {}
 
     def whole(self, answers: Sequence[Answer]) -> dict[str, Any]:
         """The answer of a call without stream."""
@@ -60,7 +64,7 @@ class Replies:
         return {
             "index": chunk.index,
             "text": chunk.text,
-            "logprobs": self._logprobs(chunk.token_ids, chunk.logprobs),
+            "logprobs": self._logprobs(chunk.index, chunk.token_ids, chunk.logprobs),
             "finish_reason": _reason(chunk),
         }
 
@@ -77,20 +81,23 @@ class Replies:
         return {
             "index": index,
             "text": "".join(answer.text),
-            "logprobs": self._logprobs(answer.token_ids, answer.logprobs),
+            "logprobs": self._logprobs(index, answer.token_ids, answer.logprobs),
             "finish_reason": str(answer.finish_reason),
         }
 
-    def _logprobs(self, ids: Sequence[int], logprobs: Sequence[dict] | None) -> Any:
+    def _logprobs(self, index: int, ids: Sequence[int], logprobs: Sequence[dict] | None) -> Any:
         if self.top_logprobs is None or not logprobs:
             return None
+        texts = [self.token_text(token) for token in ids]
+        offsets = list(accumulate(map(len, texts), initial=self._told.get(index, 0)))
+        self._told[index] = offsets.pop()
         return {
-            "tokens": [self.token_text(token) for token in ids],
+            "tokens": texts,
             "token_logprobs": [values[t] for t, values in zip(ids, logprobs, strict=True)],
             "top_logprobs": [
                 {self.token_text(t): value for t, value in self._top(values)} for values in logprobs
             ],
-            "text_offset": None,
+            "text_offset": offsets,
         }
 
     def _top(self, values: dict[int, float]) -> list[tuple[int, float]]:
@@ -112,7 +119,7 @@ class ChatReplies(Replies):
         return {
             "index": chunk.index,
             "delta": {"content": chunk.text},
-            "logprobs": self._logprobs(chunk.token_ids, chunk.logprobs),
+            "logprobs": self._logprobs(chunk.index, chunk.token_ids, chunk.logprobs),
             "finish_reason": _reason(chunk),
         }
 
@@ -121,11 +128,11 @@ class ChatReplies(Replies):
         return {
             "index": index,
             "message": message,
-            "logprobs": self._logprobs(answer.token_ids, answer.logprobs),
+            "logprobs": self._logprobs(index, answer.token_ids, answer.logprobs),
             "finish_reason": str(answer.finish_reason),
         }
 
-    def _logprobs(self, ids: Sequence[int], logprobs: Sequence[dict] | None) -> Any:
+    def _logprobs(self, index: int, ids: Sequence[int], logprobs: Sequence[dict] | None) -> Any:
         if self.top_logprobs is None or not logprobs:
             return None
         content = [

@@ -165,6 +165,13 @@ def test_logprobs_of_chats_and_completions(client):
     )
     logprobs = done.choices[0].logprobs
     assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == 3
+    lengths = [len(token) for token in logprobs.tokens]
+    assert logprobs.text_offset == [0, lengths[0], lengths[0] + lengths[1]]
+    stream = client.completions.create(
+        model="tiny", prompt="x", max_tokens=3, temperature=0, logprobs=2, stream=True
+    )
+    frames = [chunk.choices[0].logprobs for chunk in stream]
+    assert [offset for each in frames for offset in each.text_offset] == logprobs.text_offset
 
 
 def test_errors_are_the_clients_own_exceptions(client):
