@@ -13,6 +13,7 @@ from pathlib import Path
 
 from minillm.core.trace import Record, RequestEvent, Row, StepRecord, Trace, TraceHeader
 from widgets.blocks import BlockRing, BlockState
+from widgets.cluster_model import ClusterEvent, ClusterHeader, ClusterHistory, Load
 from widgets.frames import RingModel, decode
 from widgets.queue_model import counts, queue_figures
 
@@ -123,8 +124,30 @@ def blocks_golden() -> tuple[dict, bytes]:
     return text, data
 
 
+def cluster_history() -> ClusterHistory:
+    """Three ticks of two replicas: one fails and comes back, some figures can't be read."""
+    header = ClusterHeader(("A100", "“H100” ü"), "least_conn", "measured", "A100", "m", (8, None))
+    history = ClusterHistory(header, 3, [ClusterEvent(0.5, 1, "fail", 3)])
+    history.stream = STREAM
+    history.add(0.0, [Load(1, 0, 0.25, True, 1), Load(2, 70_000, 1.0, True, 0)])
+    history.add(0.5, [Load(2, 5, 0.5, True, 4), Load(0, 0, 0.0, False, 2)])
+    history.add(1.0, [Load(8, 9, 0.9996, True, 9), Load(None, None, None, False, None)])
+    history.add(1.5, [Load(3, 0, 0.1, True, 9), Load(1, 0, None, True, 3)])
+    history.events.append(ClusterEvent(1.5, 1, "return"))
+    return history
+
+
+def cluster_golden() -> tuple[dict, bytes]:
+    """The message of a cluster's history with its ticks spelt out, and the frame."""
+    history = cluster_history()
+    message, data = history.message()
+    ticks = [[t, [[*load] for load in loads]] for t, loads in history.ticks]
+    return {"message": message, "ticks": ticks}, data
+
+
 def write() -> None:
-    for name, (text, data) in {"frame": golden(), "blocks": blocks_golden()}.items():
+    made = {"frame": golden(), "blocks": blocks_golden(), "cluster": cluster_golden()}
+    for name, (text, data) in made.items():
         (FOLDER / f"{name}.bin").write_bytes(data)
         (FOLDER / f"{name}.json").write_text(
             json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
