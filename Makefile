@@ -23,7 +23,7 @@ test-long: setup ## run the tests, the slow ones too
 	@$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
 
 exercises: setup ## make the exercises' notebooks from their sources in grading/source
-	@$(VENV_PYTHON) -m grading.build
+	@$(VENV_PYTHON) -m grading.release
 
 grade: setup ## grade a folder of submissions: make grade DIR=submissions OUT=grades.csv
 	@$(VENV_PYTHON) -m grading.grade "$(DIR)" "$(or $(OUT),grades.csv)"

@@ -1,4 +1,4 @@
-"""Makes the exercises' notebooks from their sources: `make exercises`.
+"""Makes an exercise's notebook from its source, for nbgrader.
 
 A source is grading/source/lesson_NN.md: prose, and fenced Python blocks.
 
@@ -6,18 +6,14 @@ A source is grading/source/lesson_NN.md: prose, and fenced Python blocks.
     ```python solution NAME             the student writes; ### BEGIN SOLUTION … ### END SOLUTION
     ```python test NAME points=12       one line, grade("lesson_NN", NAME=…)
 
-`source_notebook` is what nbgrader takes as its source (a hidden half of each test included);
-`student_notebooks` is what nbgrader releases of it, into notebooks/exercises/.
+`source_notebook` is what nbgrader takes as its source, a hidden half of each test included;
+grading/release.py makes the students' version of it.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +22,6 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "grading" / "source"
-STUDENT = ROOT / "notebooks" / "exercises"
 FENCE = re.compile(r"^```python[ ]*(.*?)\n(.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 TEST = "from grading import grade\n\n{call}"
 HIDDEN = (
@@ -123,71 +118,8 @@ def _marks(block: Block) -> dict:
     return {**marks, "points": block.points} if is_test else marks
 
 
-def student_notebooks() -> dict[str, str]:
-    """Exercise → what nbgrader releases of it to students, as the file's text."""
-    with tempfile.TemporaryDirectory() as folder:
-        return {
-            exercise: path.read_text(encoding="utf-8")
-            for exercise, path in release_all(Path(folder), database=False).items()
-        }
-
-
-def release_all(course: Path, *, database: bool = True) -> dict[str, Path]:
-    """Put every source into an nbgrader course and release it there: the released notebooks.
-
-    database: whether the course's gradebook learns of them, which grading needs.
-    """
-    from nbgrader.apps import NbGraderAPI
-
-    from grading.nbgrader_config import course_config
-
-    config = course_config(course)
-    config.GenerateAssignment.no_database = not database
-    config.SaveCells.enabled = database
-    api = NbGraderAPI(config=config)
-    released = {}
-    for exercise in exercises():
-        write_source(exercise, course)
-        with beside_python():
-            result = api.generate_assignment(exercise, force=True, create=True)
-        if not result["success"]:
-            raise SourceError(f"nbgrader could not release {exercise}: {result['log'][-2000:]}")
-        released[exercise] = course / "release" / exercise / f"{exercise}.ipynb"
-    return released
-
-
-@contextmanager
-def beside_python() -> Iterator[None]:
-    """nbgrader starts `alembic` by name: let it find the one of this environment."""
-    before = os.environ.get("PATH", "")
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
-
-
 def write_source(exercise: str, course: Path) -> Path:
     path = course / "source" / exercise / f"{exercise}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(source_notebook(exercise), path)
     return path
-
-
-def main() -> int:
-    """Write the student versions; `--course DIR` writes a whole nbgrader course there instead."""
-    if len(sys.argv) == 3 and sys.argv[1] == "--course":
-        course = Path(sys.argv[2]).resolve()
-        released = release_all(course)
-        print(f"{len(released)} exercises in {course}: source and release, ready for nbgrader.")
-        return 0
-    STUDENT.mkdir(parents=True, exist_ok=True)
-    for exercise, text in student_notebooks().items():
-        path = STUDENT / f"{exercise}.ipynb"
-        path.write_text(text, encoding="utf-8")
-        print(path.relative_to(ROOT))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,12 +16,11 @@ from grading.build import (
     SourceError,
     _block,
     exercises,
-    release_all,
     source_notebook,
-    student_notebooks,
 )
 from grading.cells import FromCells, defines, python_lines, resolve
 from grading.grade import unpack
+from grading.release import beside_python, release_all, student_notebooks
 from grading.submission import SubmissionError, grade_notebook, questions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -241,7 +240,6 @@ def test_nbgrader_generates_autogrades_and_gives_feedback(tmp_path):
     from nbgrader.api import Gradebook
     from nbgrader.apps import NbGraderAPI
 
-    from grading.build import beside_python
     from grading.nbgrader_config import course_config
 
     course = tmp_path / "course"
