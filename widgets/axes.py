@@ -47,15 +47,21 @@ class Scale:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each decade where the axis spans less than 2.2 decades, else powers of 10."""
-    factors = (1, 2, 5) if math.log10(high / low) < 2.2 else (1,)
-    return list(_of_decades(low, high, factors))
+    """Powers of 10; 1, 2 and 5 of each where the axis spans less than 2.2 decades; round steps
+    where that gives fewer than three."""
+    decades = math.log10(high / low)
+    few = list(_of_decades(low, high, (1, 2, 5) if decades < 2.2 else (1,)))
+    if len(few) > 2:
+        return few
+    step, _ = tick_step(high - low, 4)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
 
 
 def minor_ticks(low: float, high: float) -> list[float]:
-    """2 to 9 of each decade, without those that have a label."""
+    """1 to 9 of each decade, without those that have a label."""
     labelled = set(log_ticks(low, high))
-    return [value for value in _of_decades(low, high, range(2, 10)) if value not in labelled]
+    return [value for value in _of_decades(low, high, range(1, 10)) if value not in labelled]
 
 
 def _of_decades(low: float, high: float, factors: Iterable[int]) -> Iterator[float]:
@@ -90,4 +96,4 @@ def nice_limit(value: float) -> float:
 
 def label(value: float) -> str:
     """A tick's text: 0.01, 5, 1,000."""
-    return f"{value:,.0f}" if value >= 1 else f"{value:.6g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.6g}"

@@ -11,6 +11,9 @@ from pathlib import Path
 from minillm.core.trace import TraceHeader
 from tests.widgets import golden
 from widgets.curve_model import CurveModel, Published
+from widgets.distribution import bars
+from widgets.histogram_drawing import edges, span
+from widgets.histogram_model import HistogramModel, floored
 from widgets.strip_model import ENGINE, StripModel
 from widgets.strip_wire import decode_strips
 
@@ -68,7 +71,32 @@ def strips_golden() -> dict:
     return {"message": message, "frame": spelt, "strips": strip_model().as_dicts()}
 
 
-GOLDEN = {"curve": curve_golden, "strips": strips_golden}
+def histogram() -> HistogramModel:
+    """Two runs with limits; a tail that a linear axis cuts off."""
+    model = HistogramModel(2, {"ttft": 500.0, "itl": 25.0})
+    model.reset(0, golden.header(), "Static")
+    model.extend(0, golden.records())
+    model.reset(1, golden.header(), "Continuous")
+    for i in range(150):
+        model.add("ttft", 0.02 + 0.001 * i + (3.0 if i == 149 else 0.0), 1)
+        model.add("itl", 0.01 + 0.0001 * i, 1)
+    return model
+
+
+def histogram_golden() -> dict:
+    model = histogram()
+    found = {}
+    for name in ("ttft", "itl"):
+        for log in (False, True):
+            low, high = span(model, name, log)
+            ends = edges(low, high, log, 20)
+            counts = [bars(lane.found[name].bins(), ends) for lane in model.lanes]
+            found[f"{name}-{'log' if log else 'linear'}"] = {"span": [low, high], "counts": counts}
+    shares = {str(share): floored(share) for share in (0.0, 0.419, 0.989, 0.9996, 0.995, 1.0)}
+    return {"data": model.as_dict(), "bars": found, "shares": shares}
+
+
+GOLDEN = {"curve": curve_golden, "strips": strips_golden, "histogram": histogram_golden}
 
 
 def write() -> None:

@@ -26,15 +26,21 @@ export function plotScale(low, high, start, end, log = false) {
   };
 }
 
-/** 1, 2 and 5 of each decade where the axis spans less than 2.2 decades, else powers of 10. */
+const DIGITS = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+
+/**
+ * Powers of 10; 1, 2 and 5 of each where the axis spans less than 2.2 decades; round steps where
+ * that gives fewer than three.
+ */
 export function logTicks(low, high) {
-  return ofDecades(low, high, Math.log10(high / low) < 2.2 ? [1, 2, 5] : [1]);
+  const few = ofDecades(low, high, Math.log10(high / low) < 2.2 ? [1, 2, 5] : [1]);
+  return few.length > 2 ? few : ticks(low, high, 400, 100).map(({ t }) => t);
 }
 
-/** 2 to 9 of each decade, without those that have a label. */
+/** 1 to 9 of each decade, without those that have a label. */
 export function minorTicks(low, high) {
   const labelled = new Set(logTicks(low, high));
-  return ofDecades(low, high, [2, 3, 4, 5, 6, 7, 8, 9]).filter((value) => !labelled.has(value));
+  return ofDecades(low, high, DIGITS).filter((value) => !labelled.has(value));
 }
 
 function ofDecades(low, high, factors) {
@@ -70,7 +76,7 @@ export function plotTicks(scale, apart = 84) {
 
 /** A tick's text: 0.01, 5, 1,000. */
 export function tickLabel(value) {
-  return value >= 1 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(6)));
+  return value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(6)));
 }
 
 // ── drawing ─────────────────────────────────────────────────────────────────────────────────────
