@@ -83,7 +83,7 @@ def test_doctor_says_why_and_is_ready(
     assert data["ready"]
     details = {check["name"]: check["detail"] for check in data["checks"]}
     assert tiny in details["model"]
-    assert "sdpa" in details["attention"]
+    assert "scaled_dot_product_attention" in details["attention"]
     assert "NVML" in details["GPU"]
     assert "The course can run here" in captured.err
 
@@ -98,6 +98,20 @@ def test_doctor_says_what_to_do(
     assert "✗ model" in text
     assert "`make setup` fetches it" in text
     assert list(tmp_path.iterdir()) == [], "doctor changes nothing"
+
+
+def test_doctor_says_which_attention_failed_its_check(
+    tiny: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    from minillm.model.attention import SDPABackend, select
+
+    failed = select.Choice(SDPABackend(), "gathers the pages", "triton differs from sdpa by 0.5.")
+    monkeypatch.setattr(select, "choose_backend", lambda _: failed)
+    monkeypatch.setenv("MINILLM_MODEL", tiny)
+    assert call("doctor") == 0, "slower, but it runs"
+    text = capsys.readouterr().out
+    assert "! attention  sdpa: gathers the pages. triton differs from sdpa by 0.5." in text
+    assert "→ All works, only slower." in text
 
 
 # ── generate and chat ───────────────────────────────────────────────────────────────────────

@@ -102,10 +102,20 @@ def look_at_dtype() -> tuple[str, ...]:
 
 
 def look_at_attention() -> tuple[str, ...]:
-    from minillm.model.attention import SDPABackend
+    from minillm.model import devices
+    from minillm.model.attention.select import Geometry, choose_backend
 
-    why = "gathers the pages, then torch's scaled_dot_product_attention; it runs on every device"
-    return OK, f"{SDPABackend.name}: {why}"
+    device = devices.choose_device("auto")
+    dtype = devices.choose_dtype("auto", device)
+    # The heads of the default model, and those of an 8B one.
+    shapes = [Geometry(*heads, 16, dtype, device) for heads in ((9, 3, 64), (32, 8, 128))]
+    choices = [choose_backend(shape) for shape in shapes]
+    choice = next((choice for choice in choices if choice.problem), choices[0])
+    text = f"{choice.backend.name}: {choice.reason}"
+    if choice.problem:
+        fix = "All works, only slower. Triton needs a C compiler and a driver that fits torch."
+        return WARN, f"{text}. {choice.problem}", fix
+    return OK, text
 
 
 def look_at_threads() -> tuple[str, ...]:
