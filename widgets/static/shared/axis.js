@@ -33,11 +33,11 @@ export function ticks(v0, v1, pixels, apart = 84) {
   return out;
 }
 
-/** The lowest round number (1, 2, 4, 5, 6, 8 or 10 × 10ⁿ) that is at least `value`: an axis' end. */
+/** The lowest round number (1, 1.5, 2, 3, 4, 5, 6, 8 or 10 × 10ⁿ) that is at least `value`: an axis' end. */
 export function niceLimit(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
-  for (const factor of [1, 2, 4, 5, 6, 8]) {
+  for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8]) {
     if (factor * power >= value * (1 - 1e-9)) return factor * power;
   }
   return 10 * power;

@@ -173,7 +173,9 @@ export class Figure {
     if (this.resizeCanvases([this.dom.over], width, height)) this.brush = null;
     const ctx = this.dom.over.getContext("2d");
     ctx.clearRect(0, 0, width, height);
+    ctx.save(); // each frame begins with the same pen
     this.paint(ctx, width, height);
+    ctx.restore();
   }
 
   /** Give the canvases that size on this screen; whether that changed anything. */
