@@ -68,17 +68,22 @@ def usable_cores() -> int:
     return max(1, min(allowed or 1, physical or allowed or 1))
 
 
-def set_threads(threads: int | None) -> int:
-    """Set torch's threads and return their number. None: OMP_NUM_THREADS if set, else the cores.
-
-    Two busy processes that share the cores slow each other down far more than by half: with
-    anything else running, fewer threads are faster.
-    """
+def choose_threads(threads: int | None) -> int:
+    """How many CPU threads to use. None: OMP_NUM_THREADS if set, else the cores."""
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise ValueError(f"threads must be an integer ≥ 1, got {threads!r}.")
     if threads is None and os.environ.get("OMP_NUM_THREADS"):
         return torch.get_num_threads()
-    wanted = threads or usable_cores()
+    return threads or usable_cores()
+
+
+def set_threads(threads: int | None) -> int:
+    """Set torch's threads as choose_threads says, and return their number.
+
+    Two busy processes that share the cores slow each other down far more than by half: with
+    anything else running, fewer threads are faster.
+    """
+    wanted = choose_threads(threads)
     if torch.get_num_threads() != wanted:
         torch.set_num_threads(wanted)
     return wanted

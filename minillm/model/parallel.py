@@ -63,7 +63,7 @@ class ParallelRunner(Runner):
     ) -> None:
         self.model_config, self.parallel = config, parallel
         kind = check_split(config, parallel, device)
-        each = max(1, devices.set_threads(threads) // parallel.num_workers)
+        each = max(1, devices.choose_threads(threads) // parallel.num_workers)
         self._group = group or WorkerGroup(parallel.num_workers, device=kind, threads=each)
         self._owned = group is None
         self._encoder = StepEncoder()
