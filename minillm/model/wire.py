@@ -100,6 +100,15 @@ class WireRow(NamedTuple):
     is_dead: bool
 
 
+class WireStep(NamedTuple):
+    """A SchedulerOutput for workers."""
+
+    step_id: int
+    rows: list[WireRow]
+    preempted_ids: tuple[str, ...]
+    finished_ids: tuple[str, ...]
+
+
 class StandIn:
     """A request as the worker's runner and sampler see it. Compared by identity, like the real."""
 
@@ -130,9 +139,9 @@ class StepEncoder:
         self._known: dict[Request, Known] = {}
         self._num_keys = 0
 
-    def encode(self, output: SchedulerOutput) -> list[WireRow]:
+    def encode(self, output: SchedulerOutput) -> WireStep:
         known: dict[Request, Known] = {}
-        wire = []
+        wire: list[WireRow] = []
         for row in output.rows:
             request = row.request
             before = self._known.get(request)
@@ -151,7 +160,7 @@ class StepEncoder:
                 row.start, row.num_tokens, row.num_padding, row.samples, row.is_dead,
             ))  # fmt: skip
         self._known = known
-        return wire
+        return WireStep(output.step_id, wire, output.preempted_ids, output.finished_ids)
 
 
 class StepDecoder:
@@ -160,10 +169,10 @@ class StepDecoder:
     def __init__(self) -> None:
         self._requests: dict[int, StandIn] = {}
 
-    def decode(self, wire: list[WireRow]) -> SchedulerOutput:
+    def decode(self, step: WireStep) -> SchedulerOutput:
         requests: dict[int, StandIn] = {}
         rows = []
-        for row in wire:
+        for row in step.rows:
             request = self._requests.get(row.key) or StandIn(row.introduction)
             request.token_ids.extend(row.new_tokens)
             if row.block_ids is not None:
@@ -174,4 +183,4 @@ class StepDecoder:
                 request.block_ids, row.is_dead,
             ))  # fmt: skip
         self._requests = requests
-        return SchedulerOutput(0, rows)
+        return SchedulerOutput(step.step_id, rows, step.preempted_ids, step.finished_ids)

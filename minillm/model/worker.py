@@ -22,7 +22,7 @@ from minillm.model.runner import ModelRunner
 from minillm.model.sampler import Sampler
 from minillm.model.shard import Shard
 from minillm.model.stage import StageLlama
-from minillm.model.wire import Failure, Hello, Setup, StepDecoder, WireRow, WorkerReport
+from minillm.model.wire import Failure, Hello, Setup, StepDecoder, WireStep, WorkerReport
 
 PARENT_CHECK_S = 2.0  # a fork of the parent may hold the socket open though the parent has gone
 
@@ -64,8 +64,8 @@ class Worker:
         self.decoder = StepDecoder()
         join(hello.rank, hello.num_workers, self.device, hello.folder)
 
-    def answer(self, message: Setup | list[WireRow]) -> WorkerReport | StepResult | None:
-        """A report for a Setup; a step's result, from the rank that samples, for its rows."""
+    def answer(self, message: Setup | WireStep) -> WorkerReport | StepResult | None:
+        """A report for a Setup; a step's result, from the rank that samples, for a step."""
         if isinstance(message, Setup):
             return self.take_up(message)
         result = self.runner.execute(self.decoder.decode(message))
