@@ -15,7 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from minillm.core import FinishReason, LLMEngine, QueueFullError, RequestOutput
+from minillm.core import (
+    FinishReason,
+    LLMEngine,
+    QueueFullError,
+    RequestOutput,
+    RunnerLostError,
+)
 from minillm.core.trace import Record
 from minillm.llm import LLM, TextStream
 from minillm.serve import admission
@@ -168,6 +174,8 @@ class AsyncEngine:
             await asyncio.to_thread(self._thread.join, STOP_LIMIT_S)
 
     def _check_room(self, count: int) -> None:
+        if self.error is not None:
+            raise busy(f"The engine has stopped: {self.error}", "engine_stopped", retry_after_s=5)
         if self.draining or not self.alive:
             raise busy("The server is shutting down.", "shutting_down", retry_after_s=5)
         if self.max_queue_size is not None:
@@ -211,6 +219,8 @@ class AsyncEngine:
                     if paced:
                         clock.catch_up()
                     self._deliver(engine.step())
+                    if isinstance(engine.last_error, RunnerLostError):
+                        raise engine.last_error  # /health has to tell: no step can run any more
                     if not engine.idle:
                         continue
                     wakeup = engine.next_wakeup()
