@@ -22,6 +22,7 @@ from typing import Any
 import traitlets
 
 from widgets import assets
+from widgets.curve_drawing import draw
 from widgets.curve_model import CurveModel, Published
 from widgets.plot_widget import PlotWidget
 from widgets.published import published_points
@@ -43,6 +44,7 @@ class Curve(PlotWidget):
     _esm = assets.module(*SOURCES)
     _css = assets.style("shared/figure.css", "curve/curve.css")
     _what = "curve"
+    _picture = staticmethod(draw)
 
     slo_ms = traitlets.Float(None, allow_none=True).tag(sync=True)
 

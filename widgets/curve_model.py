@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from minillm.core.metrics import percentile
 from widgets import curve_words
-from widgets.shapes import Drawing
 from widgets.still import Table
 
 LOADS = ("batch", "concurrency", "rate")
@@ -274,7 +273,7 @@ class CurveModel:
             "published": [point._asdict() for point in self.published],
         }  # fmt: skip
 
-    # ── words and picture ───────────────────────────────────────────────────────────────────
+    # ── words ───────────────────────────────────────────────────────────────────────────────
 
     def headline(self) -> str:
         return curve_words.headline(self)
@@ -287,11 +286,6 @@ class CurveModel:
 
     def table(self) -> Table:
         return curve_words.table(self)
-
-    def draw(self, headline: str, subtitle: str) -> Drawing:
-        from widgets.curve_drawing import draw
-
-        return draw(self, headline, subtitle)
 
 
 def _positive(name: str, value: float) -> None:

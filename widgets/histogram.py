@@ -17,6 +17,7 @@ import traitlets
 from minillm.core.trace import Record, Trace, TraceHeader
 from widgets import assets
 from widgets.headline import policy_title
+from widgets.histogram_drawing import draw
 from widgets.histogram_model import HistogramModel
 from widgets.plot_widget import PlotWidget
 
@@ -37,6 +38,7 @@ class Histogram(PlotWidget):
     _esm = assets.module(*SOURCES)
     _css = assets.style("shared/figure.css")
     _what = "histogram"
+    _picture = staticmethod(draw)
 
     scale = traitlets.Enum(("linear", "log"), "linear").tag(sync=True)
 

@@ -17,9 +17,7 @@ WIDTH, GAP, TALL, BARS = 900.0, 30.0, 84.0, 44
 CLIP = 1.6  # a linear axis ends at this many times the p99, and says what lies beyond
 
 
-def draw(
-    model: HistogramModel, headline: str, subtitle: str, log: bool = False
-) -> Drawing:  # fmt: skip
+def draw(model: HistogramModel, headline: str, subtitle: str) -> Drawing:
     """All metrics that have a value, those of two runs on the same axes."""
     headers = [lane.header for lane in model.lanes if lane.header]
     origins = list(dict.fromkeys(
@@ -34,7 +32,7 @@ def draw(
             shapes.append(Text(0, y, lane.title, "ink", 14, True))
             y += 6
         for column, name in enumerate(names):
-            shapes += panel(model, lane, name, column * (wide + GAP), y, wide, log)
+            shapes += panel(model, lane, name, column * (wide + GAP), y, wide)
         y += TALL + 128
     return Drawing(WIDTH, y, shapes)
 
@@ -59,9 +57,8 @@ def edges(low: float, high: float, log: bool, count: int = BARS) -> list[float]:
 
 
 def panel(
-    model: HistogramModel, lane: RunLatencies, name: str, left: float, y: float, wide: float,
-    log: bool,
-) -> Iterator[Shape]:  # fmt: skip
+    model: HistogramModel, lane: RunLatencies, name: str, left: float, y: float, wide: float
+) -> Iterator[Shape]:
     """One histogram: title, figures, bars, marks, axis."""
     found, limit = lane.found[name], model.slo_ms.get(name)
     yield Text(left, y + 14, METRICS[name], "ink", 12.5, True)
@@ -77,12 +74,12 @@ def panel(
         yield Text(x, y + 49, value, "ink", 14, True)
     if not found.n:
         return
-    low, high = span(model, name, log)
-    scale = Scale(low, high, left, left + wide, log)
+    low, high = span(model, name, model.log)
+    scale = Scale(low, high, left, left + wide, model.log)
     yield from _bars(model, lane, name, scale, y + 72)
     yield from _marks(scale, y + 72, limit, [("p50", p50), ("p95", p95)]
                       + ([] if found.n < 100 else [("p99", p99)]))  # fmt: skip
-    beyond = found.n - sum(bars(found.bins(), edges(low, high, log)))
+    beyond = found.n - sum(bars(found.bins(), edges(low, high, model.log)))
     if beyond >= 0.5:
         words = f"{beyond:,.0f} beyond, up to {seconds(found.most)}"
         yield Text(left + wide, y + 72 + TALL + 30, words, "ink3", 10.5, False, "end")

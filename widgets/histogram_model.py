@@ -15,7 +15,6 @@ from minillm.core.metrics import FEW_FOR_P99
 from minillm.core.trace import Record, StepRecord, TraceHeader
 from widgets.distribution import PER_DECADE, Distribution
 from widgets.headline import THIN, seconds
-from widgets.shapes import Drawing
 from widgets.still import Cell, Table
 
 METRICS = {
@@ -140,7 +139,7 @@ class HistogramModel:
             "within": within, "bins": found.bins(),
         }  # fmt: skip
 
-    # ── words and picture ───────────────────────────────────────────────────────────────────
+    # ── words ───────────────────────────────────────────────────────────────────────────────
 
     def headline(self) -> str:
         """The tail against the middle: what half of the users see, and what one in a hundred."""
@@ -181,11 +180,6 @@ class HistogramModel:
                 title = f"{lane.title}, {label}" if lane.title else label
                 rows.append([title, f"{found.n:,}", seconds(p50), seconds(p95), few, within])
         return columns, rows
-
-    def draw(self, headline: str, subtitle: str) -> Drawing:
-        from widgets.histogram_drawing import draw
-
-        return draw(self, headline, subtitle, self.log)
 
 
 def floored(share: float | None) -> str | None:

@@ -10,6 +10,7 @@ The content is the synced trait `data`, so a second view and a reload have it at
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -36,8 +37,6 @@ class PlotModel(Protocol):
 
     def table(self) -> Table: ...
 
-    def draw(self, headline: str, subtitle: str) -> Drawing: ...
-
     @property
     def empty(self) -> bool: ...
 
@@ -46,6 +45,7 @@ class PlotWidget(CanvasWidget):
     """data: the model's content. All calls may come from any thread."""
 
     _what = "plot"
+    _picture: Callable[[PlotModel, str, str], Drawing]  # of the model, a headline and a subtitle
 
     data = traitlets.Dict().tag(sync=True)
 
@@ -104,7 +104,7 @@ class PlotWidget(CanvasWidget):
         if self.model.empty:
             raise ValueError(f"This {self._what} has nothing to show yet.")
         self.publish()
-        return self.model.draw(self.headline, self.subtitle)
+        return self._picture(self.model, self.headline, self.subtitle)
 
     def _alt(self) -> str:
         return f"{self.headline} {self.model.describe()}".strip()

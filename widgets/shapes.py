@@ -12,7 +12,7 @@ PALETTE = {
     "line": "#C5CCD5", "grid": "#E8EBEF", "decode": "#0072B2", "prefill": "#E69F00",
     "edge": "#855700", "waste": "#D55E00", "waste_text": "#AD4A00", "pre": "#A8457F",
     "pre_text": "#93366D", "queue": "#7A8694", "soft": "#D3E6F3", "ok": "#009E73",
-    "ok_text": "#006B4E", "ok_soft": "#EBF7F3",
+    "ok_text": "#006B4E", "ok_soft": "#EBF7F3", "pale": "#ECF3F9",
 }  # fmt: skip
 
 

@@ -81,12 +81,12 @@ def measure_products(llm: LLM, model: ModelSpec, weight_bytes: float) -> list[Ge
     samples = []
     for n, k in shapes:
         for m in ROWS:
-            seconds = _time_product(m, n, k, llm.runner.device, llm.runner.dtype)
+            seconds = time_product(m, n, k, llm.runner.device, llm.runner.dtype)
             samples.append(GemmSample(m, n, k, weight_bytes, seconds))
     return samples
 
 
-def _time_product(m: int, n: int, k: int, device: Any, dtype: Any) -> float:
+def time_product(m: int, n: int, k: int, device: Any, dtype: Any) -> float:
     """The median time of [m, k] · [k, n] with weights that are not in a cache."""
     import torch
 

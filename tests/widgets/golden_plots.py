@@ -14,6 +14,8 @@ from widgets.curve_model import CurveModel, Published
 from widgets.distribution import bars
 from widgets.histogram_drawing import edges, span
 from widgets.histogram_model import HistogramModel, floored
+from widgets.roofline_drawing import _ranges
+from widgets.roofline_model import RooflineModel, flops_text, product_cost, share_text
 from widgets.strip_model import ENGINE, StripModel
 from widgets.strip_wire import decode_strips
 
@@ -96,7 +98,36 @@ def histogram_golden() -> dict:
     return {"data": model.as_dict(), "bars": found, "shares": shares}
 
 
-GOLDEN = {"curve": curve_golden, "strips": strips_golden, "histogram": histogram_golden}
+def roofline() -> RooflineModel:
+    """A GPU with its roof, and a machine whose roof is not known yet."""
+    model = RooflineModel("[B × 8192]·[8192 × 8192]")
+    model.add_device("gpu", "A100", "simulated", peak_flops=312e12, bandwidth=2039e9)
+    for batch, seconds in ((1, 93.1e-6), (32, 96e-6), (512, 290e-6)):
+        model.add_dot("gpu", batch, *product_cost(batch, 8192, 8192), seconds)
+    model.add_device("here", "This machine", "measured", detail="2 cores")
+    model.add_dot("here", 1, *product_cost(1, 1536, 1536), 5e-4)
+    model.begin("here", 8)
+    return model
+
+
+def roofline_golden() -> dict:
+    model = roofline()
+    ridges = {key: device.ridge for key, device in model.devices.items()}
+    xs, ys = _ranges(list(model.devices.values()))
+    dots = [(device, dot) for device in model.devices.values() for dot in device.dots.values()]
+    shares = [share_text(device.share(dot)) for device, dot in dots]
+    flops = [flops_text(dot.flops) for _, dot in dots]
+    ranges = {"x": list(xs), "y": list(ys)}
+    return {"data": model.as_dict(), "ridges": ridges, "ranges": ranges, "shares": shares,
+            "flops": flops}  # fmt: skip
+
+
+GOLDEN = {
+    "curve": curve_golden,
+    "strips": strips_golden,
+    "histogram": histogram_golden,
+    "roofline": roofline_golden,
+}
 
 
 def write() -> None:
