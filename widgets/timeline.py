@@ -32,6 +32,7 @@ SOURCES = (
     "timeline/people.js",
     "timeline/strip.js",
     "timeline/paint.js",
+    "timeline/stalls.js",
     "timeline/overlay.js",
     "timeline/card.js",
     "timeline/cursor.js",

@@ -12,6 +12,7 @@ import { DEAD, DECODE, PREFILL, decodeFrame } from "../../widgets/static/shared/
 import {
   autoWindow, hit, layout, rowPitch, shiftWindow, zoomWindow,
 } from "../../widgets/static/timeline/layout.js";
+import { readerIn, stalls, usefulAt, usualStep, wastedRows } from "../../widgets/static/timeline/stalls.js";
 import { LaneModel, chooseRows } from "../../widgets/static/shared/lane.js";
 import { luminance } from "../../widgets/static/shared/theme.js";
 
@@ -311,4 +312,38 @@ test("lightness of colours decides the theme", () => {
   assert.ok(luminance(" #111111 ") < 0.05);
   assert.equal(luminance("var(--x)"), null);
   assert.equal(luminance(""), null);
+});
+
+test("a stall is a step in which others wait three times as long as usual for a prompt", () => {
+  const model = new LaneModel();
+  const steps = Array.from({ length: 12 }, (_, i) => [i, i + 1]);
+  steps[6] = [6, 6.9];
+  const rows = steps.flatMap((_, i) => [[i, 0, 1, 0, DECODE, 1], [i, 1, 1, 0, DECODE, 1]]);
+  const prompt = (step, tokens) => [step, 2, tokens, 0, PREFILL, 0];
+  const long = steps.map(([t0, t1], i) => (i === 8 ? [t0, t0 + 3.5] : i > 8 ? [t0 + 2.5, t1 + 2.5] : [t0, t1]));
+  const withPrompts = [...rows, prompt(4, 10), prompt(8, 900)].sort((a, b) => a[0] - b[0]);
+  const text = {
+    ...message, kind: "snapshot", origin: 0, now: 14.5, done: true, events: [], first_event: 0, next_event: 0, next_step: 12,
+    requests: { 2: ["r2", "P", ""] },
+  };
+  assert.equal(model.apply(text, encode({ kind: 0, first: 0, steps: long, rows: withPrompts })), "ok");
+  assert.equal(usualStep(model), 1);
+  assert.deepEqual(stalls(model).map(({ number, waiting, tokens }) => [number, waiting, tokens]), [[8, 2, 900]]);
+  assert.equal(readerIn(model, 8).letter, "P");
+  assert.equal(readerIn(model, 5), null);
+});
+
+test("what is usual is not guessed from a few steps, and a run without decodes has no stall", () => {
+  const model = lane();
+  assert.equal(usualStep(model), null);
+  assert.deepEqual(stalls(model), []);
+});
+
+test("dead rows are counted as wasted, and at the cursor the useful ones", () => {
+  const model = lane();
+  assert.equal(wastedRows(model.requests.get(0)), 2);
+  assert.equal(wastedRows(model.requests.get(1)), 0);
+  const step = model.step(3);
+  assert.deepEqual(usefulAt(model, (step.t0 + step.t1) / 2), { useful: 1, rows: 2, number: 3 });
+  assert.equal(usefulAt(model, -1), null);
 });

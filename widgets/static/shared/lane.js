@@ -22,6 +22,9 @@ export class LaneModel {
     this.useful = []; // rows of useful work in the step; a padded prefill counts its real share
     this.padded = [];
     this.rowCount = [];
+    this.dead = []; // of those, dead rows
+    this.decoding = []; // rows that decode
+    this.prefilled = []; // prompt tokens computed
     this.waiting = [];
     this.kvUsed = [];
     this.requests = new Map();
@@ -123,9 +126,7 @@ export class LaneModel {
     this.t1.push(step.t1 - this.origin);
     this.waiting.push(step.waiting);
     this.kvUsed.push(step.kvUsed);
-    this.useful.push(0);
-    this.padded.push(0);
-    this.rowCount.push(0);
+    for (const column of [this.useful, this.padded, this.rowCount, this.dead, this.decoding, this.prefilled]) column.push(0);
   }
 
   pushRow(number, row, slot) {
@@ -135,6 +136,8 @@ export class LaneModel {
     this.useful[last] += real;
     this.padded[last] += 1 - real;
     this.rowCount[last] += 1;
+    if (row.kind === PREFILL) this.prefilled[last] += row.tokens;
+    else (row.kind === DEAD ? this.dead : this.decoding)[last] += 1;
     const segments = request.segments;
     const open = segments[segments.length - 1];
     const sampled = row.flags & SAMPLED ? 1 : 0;
@@ -153,9 +156,10 @@ export class LaneModel {
 
   /** Forget the oldest `count` steps, and the requests that lie wholly in them. */
   trim(count) {
-    for (const column of [this.t0, this.t1, this.useful, this.padded, this.rowCount, this.waiting, this.kvUsed]) {
-      column.splice(0, count);
-    }
+    const columns = [
+      this.t0, this.t1, this.useful, this.padded, this.rowCount, this.dead, this.decoding, this.prefilled, this.waiting, this.kvUsed,
+    ];
+    for (const column of columns) column.splice(0, count);
     this.base += count;
     for (const [idx, request] of this.requests) {
       const last = request.segments[request.segments.length - 1];

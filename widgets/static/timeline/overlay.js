@@ -6,6 +6,7 @@ import { count, duration, number3, percent } from "../shared/format.js";
 import { arrowHead, cursorFoot, fitted, line, roundRect, text, timeAxis } from "../shared/pen.js";
 import { font } from "../shared/theme.js";
 import { cellHeights } from "./paint.js";
+import { paintStalls, usefulAt, wastedRows } from "./stalls.js";
 import { stripLimit } from "./strip.js";
 
 /** Paint everything that stands over the data. `s`: the view's state for this frame. */
@@ -14,7 +15,8 @@ export function paintOverlay(ctx, s) {
   ctx.textBaseline = "middle";
   for (const panel of s.geometry.panels) {
     const lane = s.lanes[panel.lane];
-    paintTitle(ctx, s, panel, lane);
+    const free = paintTitle(ctx, s, panel, lane);
+    paintUseful(ctx, s, panel, lane, free);
     paintLetters(ctx, s, panel, lane);
     paintStripScale(ctx, s, panel, lane);
     if (s.geometry.figuresX !== null) paintFigures(ctx, s, panel, lane);
@@ -24,6 +26,8 @@ export function paintOverlay(ctx, s) {
   for (const panel of s.geometry.panels) {
     if (s.running) paintNow(ctx, s, panel, s.lanes[panel.lane]);
     paintNotes(ctx, s, panel, s.lanes[panel.lane]);
+    paintWasted(ctx, s, panel, s.lanes[panel.lane]);
+    paintStalls(ctx, s, panel, s.lanes[panel.lane]);
   }
   paintCursor(ctx, s);
 }
@@ -43,7 +47,45 @@ function paintTitle(ctx, s, panel, lane) {
   const part = left > 0 ? `${beside ? " · " : ""}${count(s.rows[panel.lane].length, "request")} of ${lane.requests.size.toLocaleString("en-US")}` : "";
   const x = title ? width + 18 : 0;
   const shown = fitted(ctx, beside + part, geometry.x1 - x);
-  text(ctx, shown, x, panel.titleY + 0.5, { size: 11.5, color: theme.ink3 });
+  return x + text(ctx, shown, x, panel.titleY + 0.5, { size: 11.5, color: theme.ink3 });
+}
+
+/** Over the cursor, where a step carries dead rows: how many are of use. free: where there is room. */
+function paintUseful(ctx, { cursor, scale, theme, geometry }, panel, lane, free) {
+  const found = cursor && usefulAt(lane, cursor.t);
+  if (!found || found.useful === found.rows) return;
+  const words = `step ${found.number}: ${found.useful} of ${count(found.rows, "row")} useful`;
+  ctx.font = font(11, 650);
+  const half = ctx.measureText(words).width / 2;
+  const x = Math.min(scale.x(cursor.t), geometry.x1 - half);
+  if (x - half < free + 10) return;
+  text(ctx, words, x, panel.titleY + 1, { size: 11, weight: 650, color: theme.ink, align: "center" });
+}
+
+/** Behind a row's end: how many rows it wasted. All of a short single run; else the marked ones. */
+function paintWasted(ctx, s, panel, lane) {
+  if (s.mode === "slots" || panel.pitch < 12 || !lane.done) return;
+  const { theme, scale, geometry } = s;
+  const noted = new Set(s.notes.filter((note) => note.lane === panel.lane).map((note) => note.req));
+  const all = s.lanes.length === 1 && panel.rows <= 24;
+  s.rows[panel.lane].forEach((idx, row) => {
+    const request = lane.requests.get(idx);
+    if (!request?.segments.length || noted.has(idx) || !(all || idx === s.pinned)) return;
+    const wasted = wastedRows(request);
+    if (!wasted) return;
+    const words = `${wasted.toLocaleString("en-US")} wasted`;
+    const end = scale.x(request.segments[request.segments.length - 1].t1);
+    ctx.font = font(11, 600);
+    const wide = ctx.measureText(words).width;
+    const room = end + 8 + wide <= geometry.x1;
+    if (end < geometry.x0 || (!room && end - wide - 12 < scale.x(request.end ?? 0))) return;
+    const y = panel.top + (row + 0.5) * panel.pitch + 0.5;
+    if (!room) { // over the hatch, on ground of its own
+      ctx.fillStyle = theme.bg;
+      ctx.fillRect(Math.min(end, geometry.x1) - wide - 11, y - 6, wide + 10, 12);
+    }
+    text(ctx, words, Math.min(end, geometry.x1) + (room ? 8 : -6), y, { size: 11, weight: 600, color: theme.wasteText, halo: theme.bg, align: room ? "left" : "right" });
+  });
 }
 
 function paintLetters(ctx, s, panel, lane) {
