@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from minillm.model.attention.triton_kernels import attend
+from minillm.model.attention.triton_paged import TileShape
 
 
 def compile_all() -> dict[str, int]:
-    """bfloat16 and float32, decode in parts and prefill, on SM80 and SM90: shared memory, bytes."""
+    """bfloat16, decode in parts and prefill, on SM80 and SM90: shared memory in bytes."""
     return {
-        f"{dtype} decode={decode} SM{capability}": _compile(dtype, decode, capability)
-        for dtype in ("bf16", "fp32")
+        f"decode={decode} SM{capability}": _compile(decode, capability)
         for decode in (False, True)
         for capability in (80, 90)
     }
 
 
-def _compile(dtype: str, decode: bool, capability: int) -> int:
+def _compile(decode: bool, capability: int) -> int:
     """The shape of Llama 3.1 8B: 32 heads of 128, 8 KV heads."""
-    import torch
-
-    from minillm.model.attention.triton_paged import TileShape
-
-    shape = TileShape.of(decode, 4, 128, {"bf16": torch.bfloat16, "fp32": torch.float32}[dtype])
+    shape = TileShape.of(decode, 4, 128, torch.bfloat16)
     constants = {
         "DECODE": decode, "PARTS": 16 if decode else 1, "KV_HEADS": 8, "GROUP": 4,
         "HEAD_DIM": 128, "BLOCK_D": shape.block_d, "BLOCK_SIZE": 16, "BLOCK_M": shape.block_m,
         "BLOCK_N": shape.block_n,
     }  # fmt: skip
-    out = "*fp32" if decode else f"*{dtype}"
-    kinds = {"out": out, "maxima": out, "sums": out, "q": f"*{dtype}", "kv_cache": f"*{dtype}"}
+    out = "*fp32" if decode else "*bf16"
+    kinds = {"out": out, "maxima": out, "sums": out, "q": "*bf16", "kv_cache": "*bf16"}
     kinds["scale"] = "fp32"
     indices = ("block_tables", "seq_lens", "starts", "cu_seqlens_q", "tiles")
     kinds |= dict.fromkeys(indices, "*i32")

@@ -32,11 +32,10 @@ class RecordingSampler(Sampler):
 def make_runner(folder, *, dtype="float64", num_blocks=64, block_size=4, **options) -> ModelRunner:
     """A runner on that folder's model whose unwritten KV is NaN."""
     config, weights = load_weights(folder)
-    options.setdefault("poison", True)
+    options = {"device": "cpu", "poison": True, **options}
     runner = ModelRunner(
-        config, weights, device="cpu", dtype=dtype, num_blocks=num_blocks, block_size=block_size,
-        **options,
-    )  # fmt: skip
+        config, weights, dtype=dtype, num_blocks=num_blocks, block_size=block_size, **options
+    )
     runner.sampler = RecordingSampler()
     return runner
 

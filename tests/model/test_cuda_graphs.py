@@ -50,13 +50,17 @@ def expected(tiny):
     return {str(i): reference.greedy(prompt, p.max_tokens) for i, (prompt, p) in pairs}
 
 
-def graph_runner(folder, capture=None, **options):
-    runner = make_runner(folder, backend=WholeTables(), threads=1, **options)
+def add_graphs(runner, capture) -> None:
     with torch.inference_mode():
         runner.graphs = DecodeGraphs(
             runner.model.forward, runner.backend, runner.kv_pool, block_size=runner.block_size,
-            max_model_len=runner.max_model_len, capture=capture or FakeCapture(),
+            max_model_len=runner.max_model_len, capture=capture,
         )  # fmt: skip
+
+
+def graph_runner(folder, capture=None, **options):
+    runner = make_runner(folder, backend=WholeTables(), threads=1, **options)
+    add_graphs(runner, capture or FakeCapture())
     return runner
 
 

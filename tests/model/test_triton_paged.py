@@ -126,6 +126,30 @@ def _new(metadata, cache):
     return torch.ones(len(metadata.slot_mapping), *cache.shape[1:], device=cache.device)
 
 
+@pytest.mark.parametrize("graphs", [False, True])
+def test_tokens_through_the_engine(tiny, graphs):
+    """Prompts in chunks, decode steps, static batching's padding: transformers' greedy tokens."""
+    from minillm.core import SamplingParams
+    from minillm.model.attention.triton_paged import TritonBackend
+    from tests.model.harness import make_engine, make_runner, random_prompts, run_all
+    from tests.model.test_cuda_graphs import FakeCapture, add_graphs
+    from tests.model.tiny_models import VOCAB
+
+    folder, reference = tiny("llama")
+    prompts = random_prompts([3, 9], VOCAB)
+    expected = [reference.greedy_with_gap(prompt, 3) for prompt in prompts]
+    assert min(gap for _, gap in expected) > 1e-3
+    runner = make_runner(
+        folder, dtype="float32", device=DEVICE, backend=TritonBackend(6, 12), enforce_eager=True
+    )
+    if graphs:
+        add_graphs(runner, FakeCapture())
+    params = SamplingParams(max_tokens=3, ignore_eos=True)
+    for policy, chunk in (("continuous", 7), ("static", 0)):
+        outputs = run_all(make_engine(runner, policy, chunk=chunk), prompts, params)
+        assert outputs == {str(i): tokens for i, (tokens, _) in enumerate(expected)}
+
+
 COMPILE = "import json, tests.model.compile_kernels as c; print(json.dumps(c.compile_all()))"
 
 
@@ -138,5 +162,5 @@ def test_kernels_compile_for_gpus_that_are_not_here():
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr[-2000:]
     shared = json.loads(answer.stdout)
-    assert len(shared) == 8
+    assert len(shared) == 4
     assert max(shared.values()) <= 99 * 1024  # what a program may take on the smaller Ampere GPUs
