@@ -15,13 +15,21 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from minillm.core.trace import RequestEvent, Trace
+from minillm.core.trace import RequestEvent, Row, Trace
+from widgets.frames import RingModel
 
 WAITING, SERVED, DONE = "waiting", "served", "done"
 STATES = {
     "arrive": WAITING, "admit": SERVED, "preempt": WAITING,
     "finish": DONE, "abort": DONE, "refuse": DONE,
 }  # fmt: skip
+
+
+class EventRing(RingModel):
+    """A ring whose frames carry steps and events, no rows: all that a queue is made of."""
+
+    def _encode_row(self, step: int, row: Row) -> bytes:
+        return b""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from widgets import assets
 from widgets.cursor import Cursor
 from widgets.figures import StaticFigure, to_svg
 from widgets.headline import number3, plural, policy_title, seconds
-from widgets.queue_model import QueueFigures, counts, last_time, queue_figures
+from widgets.queue_model import EventRing, QueueFigures, counts, last_time, queue_figures
 from widgets.shapes import Drawing, Line, Path, Shape, Text
 from widgets.trace_widget import TraceWidget
 
@@ -58,7 +58,7 @@ class QueueView(TraceWidget):
     ) -> None:
         super().__init__(
             lanes, titles, most_lanes=MOST_LANES, subtitles=subtitles, max_steps=max_steps,
-            cursor=cursor, measure=measure,
+            make_ring=EventRing, cursor=cursor, measure=measure,
         )  # fmt: skip
 
     def conclude(self) -> str:

@@ -12,6 +12,7 @@ from minillm.core.trace import RequestEvent, Trace, TraceHeader
 from tests.widgets.runs import run, shared_run
 from widgets.queue_model import DONE, SERVED, WAITING, counts, last_time, queue_figures, visits
 from widgets.queue_view import QueueView, queue_figure, queue_headline
+from widgets.wire import decode
 
 HEADER = TraceHeader("simulated", "one server", "", "", "fcfs", 1, 1, {"max_num_seqs": 1})
 
@@ -141,3 +142,12 @@ def test_small_samples_and_no_samples_are_said():
     assert "simulated" in queue_figure([trace]).svg
     with pytest.raises(ValueError, match="1 or 2 or 3 runs, got lanes=4"):
         QueueView(4)
+
+
+def test_a_queues_frames_carry_no_rows():
+    shown = Sent()
+    shown.feed(0, run("static"))
+    shown.publish()
+    frame = decode(shown.sent[-1][1][0])
+    assert frame.rows == []
+    assert len(frame.steps) == len(run("static").steps)

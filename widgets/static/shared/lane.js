@@ -163,7 +163,7 @@ export class LaneModel {
     this.base += count;
     for (const [idx, request] of this.requests) {
       const last = request.segments[request.segments.length - 1];
-      if (request.end !== undefined && (!last || last.last < this.base)) this.requests.delete(idx);
+      if (request.end !== undefined && (last ? last.last < this.base : request.end < this.t0[0])) this.requests.delete(idx);
       else request.segments = request.segments.filter((segment) => segment.last >= this.base);
     }
   }
