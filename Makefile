@@ -5,7 +5,7 @@ VENV_PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-long exercises grade lint lock clean
+.PHONY: help setup lab test test-long exercises grade lint lock cluster clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,8 +19,11 @@ lab: setup ## open the course in JupyterLab (sets up first; a second start takes
 test: setup ## run the tests
 	@$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
 
-test-long: setup ## run the tests, the slow ones too
+test-long: cluster ## run the tests, the slow ones and Ray's too
 	@$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+
+cluster: setup ## install Ray Serve too (the extra `cluster`, about 400 MB)
+	@$(VENV_PYTHON) -m pip --disable-pip-version-check install --quiet --no-compile --requirement requirements-cluster.txt
 
 exercises: setup ## make the exercises' notebooks from their sources in grading/source
 	@$(VENV_PYTHON) -m grading.release

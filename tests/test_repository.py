@@ -25,8 +25,8 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def read_lock() -> dict[str, Requirement]:
-    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+def read_lock(name: str = "requirements.lock") -> dict[str, Requirement]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
     return {canonical(pin.name): pin for pin in pins}
 
@@ -36,7 +36,7 @@ def read_project() -> dict:
 
 
 def test_lock_has_exact_public_pins_only():
-    for pin in read_lock().values():
+    for pin in [*read_lock().values(), *read_lock("requirements-cluster.txt").values()]:
         versions = list(pin.specifier)
         assert len(versions) == 1, pin
         assert versions[0].operator == "==", pin
@@ -54,7 +54,10 @@ def test_lock_has_torch_and_nvml_and_no_deprecated_pynvml():
 
 
 def test_lock_serves_every_extra_of_the_project():
-    pins = read_lock()
+    """Ray is apart: only who wants the extra `cluster` installs it, beside the lock."""
+    cluster = read_lock("requirements-cluster.txt")
+    assert not set(cluster) & set(read_lock())
+    pins = read_lock() | cluster
     for extra, requirements in read_project()["project"]["optional-dependencies"].items():
         for requirement in map(Requirement, requirements):
             if requirement.name == "minillm":
@@ -119,7 +122,9 @@ def test_project_file():
     assert project["name"] == "minillm"
     assert project["dependencies"] == []
     assert project["requires-python"] == ">=3.11"  # and no upper bound
-    assert set(project["optional-dependencies"]) == {"model", "widgets", "serve", "dev"}
+    assert set(project["optional-dependencies"]) == {
+        "model", "widgets", "serve", "cluster", "dev",
+    }  # fmt: skip
     source = (ROOT / "minillm" / "__init__.py").read_text(encoding="utf-8")
     assert f'__version__ = "{project["version"]}"' in source
 

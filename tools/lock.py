@@ -1,8 +1,8 @@
 """Write requirements.lock from the environment in .venv: exact pins that resolve together.
 
 Run by `make lock` after `pip install name==version` in .venv. Standard library only. Left out:
-pip itself, this project, the local part of a version (`+cpu`), and the CUDA libraries that torch
-brings along by itself where it was installed for a GPU.
+pip itself, this project, the local part of a version (`+cpu`), the CUDA libraries that torch
+brings along by itself where it was installed for a GPU, and what the extra `cluster` added.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+CLUSTER = ROOT / "requirements-cluster.txt"  # what `make cluster` adds; never in the lock
 
 LEFT_OUT = re.compile(r"^(pip|wheel|minillm|triton|cuda-.*|nvidia-(?!ml-py$).*)$")
 
@@ -33,6 +34,11 @@ HEADER = """\
 """
 
 
+def canonical(name: str) -> str:
+    """One spelling of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def installed() -> dict[str, str]:
     """Name and version of each distribution in the environment that runs this script."""
     listing = subprocess.run(
@@ -45,9 +51,11 @@ def installed() -> dict[str, str]:
 def lock_text(packages: dict[str, str]) -> str:
     """The lock file's text for these packages."""
     lines = list(EXTRA_LINES)
+    pins = re.findall(r"^([\w.-]+)==", CLUSTER.read_text(encoding="utf-8"), re.MULTILINE)
+    of_cluster = {canonical(name) for name in pins}
     for name, version in packages.items():
-        key = re.sub(r"[-_.]+", "-", name).lower()
-        if LEFT_OUT.match(key):
+        key = canonical(name)
+        if LEFT_OUT.match(key) or key in of_cluster:
             continue
         marker = f"; {MARKERS[key]}" if key in MARKERS else ""
         lines.append(f"{name}=={version.split('+')[0]}{marker}")

@@ -142,9 +142,9 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(
             uvicorn.Config(
-                app, http=PatientProtocol, ws="none", lifespan="on", log_level="warning",
-                access_log=False, server_header=False, timeout_graceful_shutdown=2,
-                timeout_keep_alive=KEEP_ALIVE_S,
+                app, http=PatientProtocol, loop="asyncio", ws="none", lifespan="on",
+                log_level="warning", access_log=False, server_header=False,
+                timeout_graceful_shutdown=2, timeout_keep_alive=KEEP_ALIVE_S,
             )
         )  # fmt: skip
         self.service = app.state.service

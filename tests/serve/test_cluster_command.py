@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import signal
@@ -105,6 +106,21 @@ def test_nothing_outlives_a_parent_that_was_killed():
         parent.wait()
         assert psutil.wait_procs(family, LIVENESS_S)[1] == []
         assert refuses(url)
+
+
+def test_nothing_stays_where_one_replica_cannot_start():
+    find_program("nginx", "nginx")
+    parent = start("cluster", "--port", "0", "--simulate", "1xA100-80GB-SXM,1xB42")
+    _, said = parent.communicate(timeout=2 * LIVENESS_S)
+    assert said.startswith(b"minillm cluster: Replica 1 did not start: Unknown GPU 'B42'")
+    assert [pid for pid in psutil.pids() if session(pid) == parent.pid] == []
+
+
+def session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def test_without_a_terminal_it_prints_lines():

@@ -164,6 +164,7 @@ def test_lock_leaves_out_local_versions_cuda_libraries_and_this_project():
         {
             "torch": "2.13.0+cpu", "nvidia-cublas": "13.1", "nvidia-ml-py": "13.615.71",
             "triton": "3.5", "minillm": "0.1.0", "pip": "23.2", "overrides": "7.7.0",
+            "ray": "2.60.0", "google_api.core": "2.44.0",  # of requirements-cluster.txt
         }
     )  # fmt: skip
     pins = [line for line in text.splitlines() if not line.startswith("#")]
