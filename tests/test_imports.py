@@ -215,11 +215,12 @@ def test_widgets_import_only_the_light_parts_at_module_level():
     assert not wrong, "\n".join(wrong)
 
 
-def test_frames_need_the_standard_library_alone():
+def test_models_of_the_figures_need_the_standard_library_alone():
+    models = ("frames", "blocks", "cluster_model", "cursor", "queue_model")
     wrong = [
         where(found)
         for found in IMPORTS
-        if found.module == "widgets.frames"
+        if found.module in {f"widgets.{name}" for name in models}
         and part_of(found.target) is None
         and found.target.split(".")[0] not in sys.stdlib_module_names
     ]
