@@ -165,10 +165,11 @@ def _panel(
         Text(0, base + 14, "0", "ink3", 11),
     ]
     if figures is not None:
-        mean = figures.mean_waiting if measure == "waiting" else figures.mean
+        symbol, mean, stay = "L = λ·W", figures.mean, figures.stay
+        if measure == "waiting":
+            symbol, mean, stay = "Lq = λ·Wq", figures.mean_waiting, figures.wait
         y = base - mean / limit * HEIGHT
-        product = f"{number3(figures.rate)}/s × {seconds(figures.stay)}"
-        law = f"L = λ·W: {product} = {number3(figures.mean)}"
+        law = f"{symbol}: {number3(figures.rate)}/s × {seconds(stay)} = {number3(mean)}"
         shapes += [
             Line(0, y, WIDTH, y, "ink", 1, True),
             Text(WIDTH, y - 5, f"mean {number3(mean)}", "ink", 11, True, "end"),
