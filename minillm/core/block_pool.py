@@ -9,7 +9,7 @@ is what.)
 from __future__ import annotations
 
 import hashlib
-from array import array
+import struct
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
@@ -39,8 +39,11 @@ def root_hash(salt: str | None) -> bytes:
 
 
 def pack(token_ids: Sequence[int]) -> bytes:
-    """Token ids as 8 bytes each: what is hashed and compared."""
-    return array("q", token_ids).tobytes()
+    """Token ids as 8 bytes each: what is hashed and compared.
+
+    Raises struct.error for what is not an integer from 0 to 2^64 − 1.
+    """
+    return struct.pack(f"{len(token_ids)}Q", *token_ids)
 
 
 def chain_hash(parent: bytes, content: bytes) -> bytes:
@@ -52,14 +55,11 @@ class BlockPool:
     """`num_blocks` blocks with ids 0 … num_blocks − 1, all free at first."""
 
     def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks
         self.blocks = [Block(i) for i in range(num_blocks)]
         self._free: deque[Block] = deque(self.blocks)
         self._cached: OrderedDict[int, Block] = OrderedDict()  # ref_count 0, oldest first
         self._by_hash: dict[bytes, Block] = {}
-
-    @property
-    def num_blocks(self) -> int:
-        return len(self.blocks)
 
     @property
     def num_free(self) -> int:
@@ -80,12 +80,13 @@ class BlockPool:
 
         Raises IndexError, and nothing is taken, when fewer are free: ask num_free first.
         """
-        if count > self.num_free:
+        free = self._free
+        num_evicted = max(count - len(free), 0)
+        if num_evicted > len(self._cached):
             raise IndexError(
                 f"{count} KV blocks are wanted and {self.num_free} of {self.num_blocks} are free."
             )
-        num_evicted = max(count - len(self._free), 0)
-        blocks = [self._free.popleft() for _ in range(count - num_evicted)]
+        blocks = [free.popleft() for _ in range(count - num_evicted)]
         for _ in range(num_evicted):
             _, block = self._cached.popitem(last=False)
             del self._by_hash[block.block_hash]
@@ -119,11 +120,15 @@ class BlockPool:
         block = self._by_hash.get(block_hash)
         return block if block is not None and block.content == content else None
 
-    def remember(self, block: Block, block_hash: bytes, content: bytes) -> None:
-        """Let a full, computed block be found by its content. The first of equals is kept."""
-        if block.block_hash is None and block_hash not in self._by_hash:
-            block.block_hash, block.content = block_hash, content
-            self._by_hash[block_hash] = block
+    def remember(
+        self, blocks: Iterable[Block], hashes: Iterable[bytes], contents: Iterable[bytes]
+    ) -> None:
+        """Let full, computed blocks be found by their content. The first of equals is kept."""
+        known = self._by_hash
+        for block, block_hash, content in zip(blocks, hashes, contents, strict=True):
+            if block.block_hash is None and block_hash not in known:
+                block.block_hash, block.content = block_hash, content
+                known[block_hash] = block
 
     def forget(self) -> None:
         """Let no block be found by its content any more: what was cached becomes free."""

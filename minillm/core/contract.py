@@ -14,74 +14,95 @@ from minillm.core.request import Request, RequestStatus
 from minillm.core.scheduler.base import Scheduler
 
 
-def check_plan(
-    plan: object, scheduler: Scheduler, requests: Mapping[str, Request], step: int
-) -> SchedulerOutput:
-    """The plan, if it keeps every rule; else SchedulerContractError for the first one broken.
+class PlanCheck:
+    """Checks one engine's plans. requests: its live ones by id; the engine goes on changing it."""
 
-    requests: the live ones by id, as the engine knows them.
-    """
-    if not isinstance(plan, SchedulerOutput):
-        rule = "schedule() must return self.output(rows)"
-        raise SchedulerContractError(step, None, rule, "a SchedulerOutput", type(plan).__name__)
-    slots = scheduler.config.max_num_seqs
-    for what, count in (("rows", len(plan.rows)), ("running requests", len(scheduler.running))):
-        if count > slots:
-            rule = f"a step has at most max_num_seqs {what}"
-            raise SchedulerContractError(step, None, rule, f"at most {slots}", count)
-    dead = {request.request_id for request in scheduler.dead_rows()}
-    seen: set[str] = set()
-    tokens = 0
-    for row in plan.rows:
-        if not isinstance(row, ScheduledRow):
-            rule = "each row must come from self.admit() or self.continue_()"
-            raise SchedulerContractError(step, None, rule, "a ScheduledRow", type(row).__name__)
-        request_id = row.request.request_id
-        if request_id in seen:
-            rule = "a request can have only one row in a step"
-            raise SchedulerContractError(step, request_id, rule, "1 row", "2 or more")
-        seen.add(request_id)
-        tokens += row.num_tokens
-        if row.is_dead:
-            if request_id not in dead or row.num_tokens or row.samples:
-                rule = "a dead row is a finished request that its batch still carries"
-                raise SchedulerContractError(step, request_id, rule, "a dead row", row)
-        elif not _is_sound(row, requests):
-            _name_the_rule(row, requests, scheduler, step)
-    budget = scheduler.config.max_num_batched_tokens
-    if scheduler.has_budget and tokens > budget:
-        rule = "a step computes at most max_num_batched_tokens tokens"
-        raise SchedulerContractError(step, None, rule, f"at most {budget}", tokens)
-    return plan
+    def __init__(self, requests: Mapping[str, Request]) -> None:
+        self._requests = requests
+        self._roster: list[Request] = []  # whose rows the last plan had: known, and each once
+
+    def check(self, plan: object, scheduler: Scheduler, step: int) -> None:
+        """Raise SchedulerContractError for the first rule that the plan breaks, if any."""
+        if not isinstance(plan, SchedulerOutput):
+            rule = "schedule() must return self.output(rows)"
+            raise SchedulerContractError(step, None, rule, "a SchedulerOutput", type(plan).__name__)
+        slots = scheduler.config.max_num_seqs
+        for what, count in (("rows", len(plan.rows)), ("running requests", len(scheduler.running))):
+            if count > slots:
+                rule = f"a step has at most max_num_seqs {what}"
+                raise SchedulerContractError(step, None, rule, f"at most {slots}", count)
+        self._check_roster(plan.rows, step)
+        if not self._is_sound(plan.rows, scheduler.decoded):
+            for row in plan.rows:
+                _check_row(row, scheduler, step)
+        budget, tokens = scheduler.config.max_num_batched_tokens, plan.num_tokens
+        if scheduler.has_budget and tokens > budget:
+            rule = "a step computes at most max_num_batched_tokens tokens"
+            raise SchedulerContractError(step, None, rule, f"at most {budget}", tokens)
+
+    def _check_roster(self, rows: list, step: int) -> None:
+        """Each row must be a row, of a request that the engine knows, and of another one each.
+
+        A request once known stays so until its status says that it has ended, so nothing is to do
+        while the same requests go on.
+        """
+        for kind in set(map(type, rows)):
+            if not issubclass(kind, ScheduledRow):
+                rule = "each row must come from self.admit() or self.continue_()"
+                raise SchedulerContractError(step, None, rule, "a ScheduledRow", kind.__name__)
+        roster = [row[0] for row in rows]
+        if roster == self._roster:
+            return
+        seen: set[Request] = set()
+        for row in rows:
+            request, request_id = row.request, row.request.request_id
+            if request in seen:
+                rule = "a request can have only one row in a step"
+                raise SchedulerContractError(step, request_id, rule, "1 row", "2 or more")
+            if self._requests.get(request_id) is not request and not row.is_dead:
+                rule = "a row must be of a request that the engine knows"
+                raise SchedulerContractError(step, request_id, rule, "a live request", "none")
+            seen.add(request)
+        self._roster = roster
+
+    def _is_sound(self, rows: list[ScheduledRow], decoded: list[ScheduledRow]) -> bool:
+        """Whether every row keeps every rule of _check_row: the quick answer, nearly always yes.
+
+        decoded: rows that are right by construction, unless somebody has changed one since.
+        """
+        running = RequestStatus.RUNNING
+        for request in self._roster:
+            if request.status is not running:
+                return False
+        made = len(decoded)
+        others = rows[made:] if rows[:made] == decoded else rows
+        for request, start, num_tokens, num_padding, samples, block_ids, is_dead in others:
+            end = start + num_tokens
+            if not (
+                start == request.num_computed_tokens
+                and start < end <= request.num_tokens
+                and end <= request.num_slots
+                and samples == (end == request.num_tokens)
+                and block_ids is request.block_ids
+                and num_padding >= 0
+                and not is_dead
+            ):
+                return False
+        return True
 
 
-def _is_sound(row: ScheduledRow, requests: Mapping[str, Request]) -> bool:
-    """Whether a row keeps every rule of _name_the_rule: the quick answer, nearly always yes."""
-    request, start, num_tokens, num_padding, samples, block_ids, _ = row
-    remaining = request.num_tokens - request.num_computed_tokens
-    return (
-        request.status is RequestStatus.RUNNING
-        and start == request.num_computed_tokens
-        and 1 <= num_tokens <= remaining
-        and samples == (num_tokens == remaining)
-        and block_ids is request.block_ids
-        and start + num_tokens <= request.num_slots
-        and num_padding >= 0
-        and requests.get(request.request_id) is request
-    )
-
-
-def _name_the_rule(
-    row: ScheduledRow, requests: Mapping[str, Request], scheduler: Scheduler, step: int
-) -> None:
-    """Raise SchedulerContractError for the first rule that the row breaks."""
+def _check_row(row: ScheduledRow, scheduler: Scheduler, step: int) -> None:
+    """Raise SchedulerContractError for the first rule that the row breaks, if any."""
     request, request_id = row.request, row.request.request_id
 
     def broken(rule: str, expected: object, got: object) -> SchedulerContractError:
         return SchedulerContractError(step, request_id, rule, expected, got)
 
-    if requests.get(request_id) is not request:
-        raise broken("a row must be of a request that the engine knows", "a live request", "none")
+    if row.is_dead:
+        if request not in scheduler.dead_rows() or row.num_tokens or row.samples:
+            rule = "a dead row is a finished request that its batch still carries"
+            raise broken(rule, "a dead row", row)
+        return
     if request.status is not RequestStatus.RUNNING:
         raise broken("only a running request can have a row", "running", request.status.value)
     if row.start != request.num_computed_tokens:

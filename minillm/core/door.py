@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import math
+import struct
 from collections.abc import Sequence
 
+from minillm.core.block_pool import pack
 from minillm.core.config import EngineConfig
+
+MAX_IDS = 2**64  # ids are hashed as 8 bytes each
 
 
 def check_prompt(token_ids: Sequence[int], vocab_size: int | None) -> None:
     """Raise ValueError for an empty prompt or an id outside the vocabulary (None: any ≥ 0)."""
     if not token_ids:
         raise ValueError("The prompt is empty: it needs at least 1 token.")
-    limit = math.inf if vocab_size is None else vocab_size
-    if set(map(type, token_ids)) == {int} and min(token_ids) >= 0 and max(token_ids) < limit:
-        return  # the quick answer, nearly always
+    limit = MAX_IDS if vocab_size is None else vocab_size
+    try:
+        pack(token_ids)  # the quickest test of them all
+        if limit == MAX_IDS or max(token_ids) < limit:
+            return
+    except struct.error:
+        pass
     for token_id in token_ids:
         if not (isinstance(token_id, int) and 0 <= token_id < limit):
             known = f"0 to {vocab_size - 1}" if vocab_size else "integers ≥ 0"

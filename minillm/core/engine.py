@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from minillm.core.batch import ScheduledRow, SchedulerOutput, StepResult
+from minillm.core.batch import ScheduledRow, SchedulerOutput
 from minillm.core.clock import Clock, VirtualClock, WallClock
 from minillm.core.config import EngineConfig, SchedulerConfig
-from minillm.core.contract import check_plan
+from minillm.core.contract import PlanCheck
 from minillm.core.door import check_prompt, too_long
 from minillm.core.errors import QueueFullError, SchedulerContractError
 from minillm.core.kv_cache import KVCacheManager
@@ -19,7 +19,7 @@ from minillm.core.request import FinishReason, Request, RequestOutput
 from minillm.core.runner import Runner
 from minillm.core.sampling_params import SamplingParams
 from minillm.core.scheduler import Scheduler, make_scheduler
-from minillm.core.trace import RequestEvent, StepRecord, Trace, TraceHeader, row_kind
+from minillm.core.trace import RequestEvent, StepRecord, Trace, TraceHeader, step_rows
 
 
 class LLMEngine:
@@ -44,10 +44,12 @@ class LLMEngine:
         self.kv = KVCacheManager(config.cache)
         self.scheduler = self._build(scheduler or config.policy, config.scheduler)
         self.requests: dict[str, Request] = {}  # live ones
+        self._plan_check = PlanCheck(self.requests)
         self.trace = Trace(self._header())
         self.last_error: Exception | None = None
         self.idle = True  # whether the last step found nothing to run
         self._next: Scheduler | None = None  # takes over when the running requests have drained
+        self._schedulers = [self.scheduler]  # these two, or the one
         self._num_requests = 0
         self._num_steps = 0
 
@@ -147,6 +149,7 @@ class LLMEngine:
                 for request in old.drain_waiting():
                     new.requeue(request)
         self._next = new
+        self._schedulers = [self.scheduler, new]
         self._maybe_swap()
 
     @property
@@ -181,42 +184,44 @@ class LLMEngine:
         try:
             # 1. Who runs, and with how many tokens.
             plan = self._schedule(t_start)
-            check_plan(plan, self.scheduler, self.requests, self._num_steps)
+            self._plan_check.check(plan, self.scheduler, self._num_steps)
             self.idle = not plan.rows
             if self.idle:
                 return self._close_step(outputs, t_start)
             self._flush_notes(t_start)
+
             # 2. Compute.
             result = self.runner.execute(plan)
-            rows = _trace_rows(plan, result)
+            rows = step_rows(plan.rows, result.token_ids)
         except Exception as error:
             self.idle = False
             return self._close_step(outputs + self._fail(plan, error), self.clock.now())
         self.clock.advance(result.duration_s or 0.0)
         t_end = self.clock.now()
-        waiting, running = self._num_waiting(), len(self.scheduler.running)
+        scheduler, kv = self.scheduler, self.kv
+        waiting, running = self._num_waiting(), len(scheduler.running)
+        budget = scheduler.config.max_num_batched_tokens if scheduler.has_budget else None
 
         # 3. Append tokens, finish, free.
-        outputs += self.scheduler.update(plan, result)
+        outputs += scheduler.update(plan, result)
         self._flush_notes(t_end)
 
         # 4. Record.
-        limited = self.scheduler.has_budget
         self.trace.add(
             StepRecord(
-                self._num_steps, t_start, t_end, waiting, running,
-                self.scheduler.config.max_num_batched_tokens if limited else None, rows,
-                self.kv.num_used_blocks, self.kv.pool.num_cached, self.kv.drain_ops(),
+                self._num_steps, t_start, t_end, waiting, running, budget, rows,
+                kv.num_used_blocks, kv.pool.num_cached, kv.drain_ops(),
                 result.graph_pad_rows, result.terms,
             )
         )  # fmt: skip
         self._num_steps += 1
-        return self._close_step(outputs, t_end)
+        self._maybe_swap()
+        return outputs
 
     def _schedule(self, now: float) -> object:
         """Ask the scheduler; whatever it raises becomes a SchedulerContractError."""
         scheduler, step = self.scheduler, self._num_steps
-        scheduler.step_id = step
+        scheduler.step_id, scheduler.decoded = step, []
         try:
             plan = scheduler.schedule(now)
         except Exception as error:
@@ -244,10 +249,8 @@ class LLMEngine:
         return [finish(r, FinishReason.ERROR, message) for r in dict.fromkeys(failed)]
 
     def _close_step(self, outputs: list[RequestOutput], now: float) -> list[RequestOutput]:
+        """End a step that leaves no record."""
         self._flush_notes(now)
-        for output in outputs:
-            if output.finish_reason is not None:
-                self.requests.pop(output.request_id, None)
         self._maybe_swap()
         return outputs
 
@@ -258,12 +261,8 @@ class LLMEngine:
             return policy(config, self.kv)
         return make_scheduler(policy, config, self.kv)
 
-    @property
-    def _schedulers(self) -> tuple[Scheduler, ...]:
-        return (self.scheduler,) if self._next is None else (self.scheduler, self._next)
-
     def _num_waiting(self) -> int:
-        return sum(len(scheduler.waiting) for scheduler in self._schedulers)
+        return sum([len(scheduler.waiting) for scheduler in self._schedulers])
 
     def _holder(self, request: Request) -> Scheduler:
         moved = self._next is not None and request in self._next.waiting
@@ -280,14 +279,18 @@ class LLMEngine:
             self._next.requeue(request, front=True)
         if not self.scheduler.running:
             self.scheduler, self._next = self._next, None
+            self._schedulers = [self.scheduler]
 
     def _event(self, t: float, request: Request, event: str, data: dict) -> None:
         self.trace.add(RequestEvent(t, request.index, request.request_id, event, data))
 
     def _flush_notes(self, now: float) -> None:
+        """Put into the trace what happened to requests; forget those that have ended."""
         for scheduler in self._schedulers:
             for event, request, data in scheduler.drain_notes():
                 self._event(now, request, event, data)
+                if request.is_finished and self.requests.get(request.request_id) is request:
+                    del self.requests[request.request_id]
 
     def _header(self) -> TraceHeader:
         info, cache = self.runner.info, self.config.cache
@@ -295,16 +298,3 @@ class LLMEngine:
             info.provenance, info.device, info.model, info.dtype, self.scheduler.name,
             cache.num_blocks, cache.block_size, asdict(self.scheduler.config), self.clock.t0_unix,
         )  # fmt: skip
-
-
-def _trace_rows(plan: SchedulerOutput, result: StepResult) -> list[tuple]:
-    """The step's rows as trace.Row has them; RuntimeError if a sampling row got no token."""
-    rows = []
-    tokens = result.token_ids
-    for request, start, num_tokens, num_padding, samples, _, is_dead in plan.rows:
-        token_id = tokens.get(request.request_id) if samples else None
-        if samples and token_id is None:
-            raise RuntimeError(f"The runner returned no token for {request.request_id}.")
-        kind = row_kind(num_tokens, start, request.num_prompt_tokens, is_dead)
-        rows.append((request.index, kind, num_tokens, num_padding, start, token_id))
-    return rows

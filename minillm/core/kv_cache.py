@@ -32,7 +32,8 @@ class KVCacheManager:
 
     @property
     def num_used_blocks(self) -> int:
-        return self.pool.num_blocks - self.pool.num_free
+        pool = self.pool
+        return pool.num_blocks - pool.num_free
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` tokens fill."""
@@ -64,28 +65,31 @@ class KVCacheManager:
         """
         hits = self.get_computed_blocks(request) if use_cache else []
         unowned_hits = sum(block.ref_count == 0 for block in hits)
-        if self.blocks_for(num_tokens) - len(hits) > self.pool.num_free - unowned_hits:
+        fresh = self.blocks_for(num_tokens) - len(hits)
+        if fresh > self.pool.num_free - unowned_hits:
             return False
         for block in hits:
             self.pool.share(block)
             self._ops.append(("s", block.block_id, request.index))
         self._owners[request.request_id] = request
         request.blocks = hits
+        request.block_ids = tuple([block.block_id for block in hits])
         request.num_cached_blocks = len(hits)
         request.num_computed_tokens = len(hits) * self.block_size
         if use_cache and self.config.enable_prefix_caching:
             self.prefix_queries += request.num_tokens
             self.prefix_hits += request.num_computed_tokens
-        self._grow(request, num_tokens)
+        self._grow(request, fresh)
         return True
 
     def allocate_slots(self, request: Request, num_tokens: int) -> bool:
         """Let the block table cover `num_tokens` tokens in all. False: no blocks, no change."""
         if num_tokens <= request.num_slots:
             return True
-        if self.blocks_for(num_tokens) - len(request.blocks) > self.pool.num_free:
+        fresh = self.blocks_for(num_tokens) - len(request.blocks)
+        if fresh > self.pool.num_free:
             return False
-        self._grow(request, num_tokens)
+        self._grow(request, fresh)
         return True
 
     def cache_blocks(self, request: Request) -> None:
@@ -94,13 +98,10 @@ class KVCacheManager:
             return
         full = request.num_computed_tokens // self.block_size
         self._extend_hashes(request, full)
-        remember, hashes, contents = (
-            self.pool.remember,
-            request.block_hashes,
-            request.block_contents,
+        new = slice(request.num_cached_blocks, full)
+        self.pool.remember(
+            request.blocks[new], request.block_hashes[new], request.block_contents[new]
         )
-        for i in range(request.num_cached_blocks, full):
-            remember(request.blocks[i], hashes[i], contents[i])
         request.num_cached_blocks = full
 
     def free(self, request: Request) -> int:
@@ -138,16 +139,16 @@ class KVCacheManager:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _grow(self, request: Request, num_tokens: int) -> None:
+    def _grow(self, request: Request, num_blocks: int) -> None:
+        """Append so many fresh blocks to the request's table."""
         index = request.index
-        new, num_evicted = self.pool.take(self.blocks_for(num_tokens) - len(request.blocks))
+        blocks, num_evicted = self.pool.take(num_blocks)
+        ids = [block.block_id for block in blocks]
         if num_evicted:
-            self._ops += [("e", block.block_id, index) for block in new[-num_evicted:]]
-        self._ops += [("a", block.block_id, index) for block in new]
-        request.blocks += new
-        known = len(request.block_ids)
-        more = [block.block_id for block in request.blocks[known:]]
-        request.block_ids = (*request.block_ids, *more)
+            self._ops += [("e", block_id, index) for block_id in ids[-num_evicted:]]
+        self._ops += [("a", block_id, index) for block_id in ids]
+        request.blocks += blocks
+        request.block_ids += tuple(ids)
         request.num_slots = len(request.blocks) * self.block_size
 
     def _extend_hashes(self, request: Request, count: int) -> None:

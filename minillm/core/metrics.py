@@ -39,7 +39,7 @@ class RequestMetrics:
     arrival: float
     prompt_tokens: int
     admitted: float | None = None
-    token_times: list[float] | None = None
+    token_times: list[float] = field(default_factory=list)
     finished: float | None = None
     reason: str | None = None
     cached_tokens: int = 0
@@ -47,7 +47,7 @@ class RequestMetrics:
 
     @property
     def output_tokens(self) -> int:
-        return len(self.token_times or ())
+        return len(self.token_times)
 
     @property
     def queue_time(self) -> float | None:
@@ -63,8 +63,7 @@ class RequestMetrics:
 
     @property
     def itl(self) -> list[float]:
-        times = self.token_times or []
-        return [b - a for a, b in pairwise(times)]
+        return [b - a for a, b in pairwise(self.token_times)]
 
     @property
     def tpot(self) -> float | None:
@@ -146,17 +145,17 @@ class Tally:
 
     def _take_step(self, step: StepRecord) -> None:
         requests, end = self.requests, step.t_end
+        real = 0
         for index, kind, n_tokens, n_padding, _, token_id in step.raw_rows:
-            self.real_tokens += n_tokens
-            if kind == DEAD:
-                self.dead_rows += n_padding
-            else:
-                self.prompt_padding += n_padding
+            real += n_tokens
             if token_id is not None:
-                request = requests[index]
-                if request.token_times is None:
-                    request.token_times = []
-                request.token_times.append(end)
+                requests[index].token_times.append(end)
+            if n_padding:
+                if kind == DEAD:
+                    self.dead_rows += n_padding
+                else:
+                    self.prompt_padding += n_padding
+        self.real_tokens += real
         self.steps += 1
         self.last_end = end
         self.running += step.running

@@ -32,7 +32,7 @@ class Request:
     """
 
     __slots__ = (  # noqa: RUF023 (in the order of __init__)
-        "request_id", "index", "prompt_token_ids", "output_token_ids", "token_ids",
+        "request_id", "index", "prompt_token_ids", "token_ids",
         "num_prompt_tokens", "num_tokens", "num_computed_tokens", "num_cached_tokens",
         "num_preemptions", "params", "stop_ids", "max_tokens", "status", "finish_reason", "error",
         "arrival_time", "deadline", "priority", "cache_salt", "nickname",
@@ -58,7 +58,6 @@ class Request:
         self.request_id = request_id
         self.index = index  # small int, the order of arrival: the row in traces and pictures
         self.prompt_token_ids = tuple(prompt_token_ids)
-        self.output_token_ids: list[int] = []
         self.token_ids: list[int] = list(prompt_token_ids)  # prompt and output, one list
         self.num_prompt_tokens = len(self.prompt_token_ids)
         self.num_tokens = self.num_prompt_tokens
@@ -92,8 +91,12 @@ class Request:
         )
 
     @property
+    def output_token_ids(self) -> list[int]:
+        return self.token_ids[self.num_prompt_tokens :]
+
+    @property
     def num_output_tokens(self) -> int:
-        return len(self.output_token_ids)
+        return self.num_tokens - self.num_prompt_tokens
 
     @property
     def num_remaining(self) -> int:
@@ -108,13 +111,6 @@ class Request:
     @property
     def is_finished(self) -> bool:
         return self.status is RequestStatus.FINISHED
-
-    def append(self, token_id: int) -> int:
-        """Take in a sampled token; returns how many there are now."""
-        self.output_token_ids.append(token_id)
-        self.token_ids.append(token_id)
-        self.num_tokens += 1
-        return self.num_tokens - self.num_prompt_tokens
 
 
 class RequestOutput(NamedTuple):

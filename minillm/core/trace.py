@@ -8,9 +8,11 @@ files are the callers'. Times: seconds since t0, monotonic. The format is docs/c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
+
+from minillm.core.batch import ScheduledRow
 
 SCHEMA = 1
 PREFILL, DECODE, DEAD = 0, 1, 2  # kind of a row
@@ -28,11 +30,26 @@ class Row(NamedTuple):
     token_id: int | None
 
 
-def row_kind(num_tokens: int, start: int, num_prompt_tokens: int, is_dead: bool) -> int:
-    """PREFILL, DECODE or DEAD. One token after the prompt is a decode; recompute is a prefill."""
-    if is_dead:
-        return DEAD
-    return DECODE if num_tokens == 1 and start >= num_prompt_tokens else PREFILL
+def step_rows(rows: Iterable[ScheduledRow], tokens: Mapping[str, int]) -> list[tuple]:
+    """A plan's rows as plain tuples of Row's fields, with the tokens that they sampled.
+
+    One token after the prompt is a decode; all recompute is prefill. Raises RuntimeError when a
+    row that samples got no token.
+    """
+    try:
+        return [
+            (
+                request.index,
+                DEAD if is_dead
+                else DECODE if num_tokens == 1 and start >= request.num_prompt_tokens
+                else PREFILL,
+                num_tokens, num_padding, start,
+                tokens[request.request_id] if samples else None,
+            )
+            for request, start, num_tokens, num_padding, samples, _, is_dead in rows
+        ]  # fmt: skip
+    except KeyError as missing:
+        raise RuntimeError(f"The runner returned no token for {missing.args[0]}.") from None
 
 
 class BlockOp(NamedTuple):
@@ -71,8 +88,7 @@ class TraceHeader:
             raise ValueError(f"This trace has schema {self.schema}; schema {SCHEMA} can be read.")
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(NamedTuple):
     """One step: when, what waited and ran, each row, the cache in blocks, the time's terms.
 
     raw_rows and raw_blocks are `rows` and `blocks` as plain tuples: of those the garbage collector
@@ -88,7 +104,7 @@ class StepRecord:
     raw_rows: list[tuple]
     kv_used: int
     kv_cached: int
-    raw_blocks: list[tuple] = field(default_factory=list)
+    raw_blocks: Sequence[tuple] = ()
     graph_pad_rows: int = 0
     terms: dict[str, float] | None = None
 
@@ -174,7 +190,7 @@ def header_line(header: TraceHeader) -> str:
 def record_data(record: Record) -> dict:
     """A step or an event as plain data: the object that JSONL and /trace carry."""
     if isinstance(record, StepRecord):
-        fields = {name.removeprefix("raw_"): getattr(record, name) for name in record.__slots__}
+        fields = {name.removeprefix("raw_"): value for name, value in record._asdict().items()}
         return {"type": "step", **fields}
     fixed = {"t": record.t, "req": record.req, "id": record.id, "event": record.event}
     return {"type": "event", **fixed, **record.data}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
+from operator import itemgetter
 
 from minillm.core import LLMEngine, QueueFullError, RequestOutput
 from minillm.core.metrics import RequestMetrics, Tally
@@ -28,8 +29,9 @@ from minillm.sim.routers import Router
 from minillm.sim.workload import SimRequest
 
 ON_FAILURE = ("retry", "fail")
-FOLD_STEPS = 256  # a trace that is not kept is added up each time it has grown by that many steps
-_REASON = RequestOutput._fields.index("finish_reason")  # by number: this runs for each token
+_REQUEST_ID, _FINISH_REASON = (  # by number, in C: this runs for each token
+    itemgetter(RequestOutput._fields.index(name)) for name in ("request_id", "finish_reason")
+)
 FAIL, RETURN, ARRIVE, QUEUE, STEP = range(5)  # kinds of events, in their order at equal times
 
 
@@ -162,7 +164,7 @@ class Cluster:
         if not engine.has_unfinished:
             return
         replica.outputs = engine.step()
-        if not self.keep_traces and len(engine.trace.steps) >= FOLD_STEPS:
+        if not self.keep_traces:  # while its rows are still in the processor's cache
             replica.engines[engine].drain(engine.trace)
         if not engine.idle:
             replica.busy = True
@@ -233,14 +235,12 @@ class Cluster:
         prefill = 0
         tokens = len(outputs)
         if replica.fresh:
-            names = [output.request_id for output in outputs if output.new_token_ids]
-            for name in replica.fresh.intersection(names):
+            for name in replica.fresh.intersection(map(_REQUEST_ID, outputs)):
                 replica.fresh.remove(name)
                 prefill += replica.sent[name].request.input_len
-        for output in outputs:
-            if output[_REASON] is not None:
-                tokens -= not output.new_token_ids
-                self._done(now, replica.sent[output.request_id])
+        for output in filter(_FINISH_REASON, outputs):
+            tokens -= not output.new_token_ids
+            self._done(now, replica.sent[output.request_id])
         self._board.change(now, replica.index, 0, -prefill, tokens)
 
     def _done(self, now: float, sent: Sent) -> None:

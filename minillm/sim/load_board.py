@@ -18,32 +18,31 @@ class LoadBoard:
 
     def __init__(self, num_replicas: int, age: float = 0.0) -> None:
         self.age = age
-        self._live = [Load(i, 0, 0, 0) for i in range(num_replicas)]
-        self._seen = list(self._live)
+        self._live = [[0, 0, 0] for _ in range(num_replicas)]  # connections, prefill, kv
+        self._seen = [Load(i, 0, 0, 0) for i in range(num_replicas)]
         self._late: deque[tuple[float, Load]] = deque()
 
     def change(
         self, now: float, index: int, connections: int = 0, prefill: int = 0, kv: int = 0
     ) -> None:
         """Add to a replica's counts at time `now` (times never go back)."""
-        old = self._live[index]
-        self._set(now, Load(index, old[1] + connections, old[2] + prefill, old[3] + kv))
+        counts = self._live[index]
+        counts[0] += connections
+        counts[1] += prefill
+        counts[2] += kv
+        if self.age:
+            self._late.append((now, Load(index, *counts)))
 
     def clear(self, now: float, index: int) -> None:
         """The replica lost everything."""
-        self._set(now, Load(index, 0, 0, 0))
+        self.change(now, index, *(-count for count in self._live[index]))
 
     def view(self, now: float, up: Sequence[int]) -> list[Load]:
         """The loads of the replicas `up` as the router sees them at time `now`."""
+        if not self.age:
+            return [Load(i, *self._live[i]) for i in up]
         late, seen = self._late, self._seen
         while late and late[0][0] <= now - self.age:
             load = late.popleft()[1]
             seen[load.index] = load
         return [seen[i] for i in up]
-
-    def _set(self, now: float, load: Load) -> None:
-        self._live[load.index] = load
-        if self.age:
-            self._late.append((now, load))
-        else:
-            self._seen[load.index] = load

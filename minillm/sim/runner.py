@@ -40,9 +40,8 @@ class SimulatedRunner(Runner):
             raise ValueError(f"vocab_size must be at least 4, got {vocab_size}.")
         self.cost_model = cost_model or CostModel()
         self.vocab_size = vocab_size
-        self.seed = seed
         self.info = RunnerInfo("simulated", device, model, dtype)
-        self._salts: dict[str, int] = {}  # request id → its share of the hash
+        self._salts = Salts(seed)
 
     @classmethod
     def for_gpu(
@@ -83,13 +82,21 @@ class SimulatedRunner(Runner):
     def _tokens(self, rows: list) -> dict[str, int]:
         """A Weyl sequence over the position, mixed with the request's salt (both below 2^30)."""
         salts, span = self._salts, self.vocab_size - 3
-        salt_of = salts.get
-        tokens = {}
+        tokens: dict[str, int] = {}
         for request, start, num_tokens, _, samples, _, _ in rows:
             if samples:
                 name = request.request_id
-                salt = salt_of(name)
-                if salt is None:
-                    salt = salts[name] = zlib.crc32(f"{self.seed} {name}".encode()) >> 2
-                tokens[name] = 3 + (salt ^ (start + num_tokens) * 7919) % span
+                tokens[name] = 3 + (salts[name] ^ (start + num_tokens) * 7919) % span
         return tokens
+
+
+class Salts(dict[str, int]):
+    """Each request's share of the hash by its id, made when first asked for."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+
+    def __missing__(self, request_id: str) -> int:
+        salt = self[request_id] = zlib.crc32(f"{self.seed} {request_id}".encode()) >> 2
+        return salt

@@ -12,7 +12,7 @@ def take(pool: BlockPool):
 def remember(pool: BlockPool, tokens, parent=None) -> bytes:
     block = take(pool)
     key = chain_hash(parent or root_hash(None), pack(tokens))
-    pool.remember(block, key, pack(tokens))
+    pool.remember([block], [key], [pack(tokens)])
     pool.release(block)
     return key
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from minillm.core import ContinuousScheduler, SamplingParams, Scheduler, SchedulerContractError
+from minillm.core import (
+    ContinuousScheduler,
+    SamplingParams,
+    Scheduler,
+    SchedulerContractError,
+    SchedulerOutput,
+)
 from tests.core.helpers import assert_idle, make_engine, run_all, solo
 
 PARAMS = SamplingParams(max_tokens=4, ignore_eos=True)
@@ -126,6 +132,65 @@ def test_a_step_over_its_token_budget_is_named():
         "Expected at most 16, got 20."
     )
     assert_idle(engine)
+
+
+def by_hand(scheduler):
+    """Into the running requests without admit()."""
+    scheduler.running.append(scheduler.waiting.popleft())
+    return scheduler.output(scheduler.decode()[0])
+
+
+def twice_decoded(scheduler):
+    return scheduler.output(scheduler.decode()[0] + scheduler.decode()[0])
+
+
+def behind_a_preemption(scheduler):
+    rows, _ = scheduler.decode()
+    scheduler.preempt(scheduler.running[0])
+    return SchedulerOutput(scheduler.step_id, rows)
+
+
+def back_again(scheduler):
+    rows, _ = scheduler.decode()
+    request = scheduler.running[0]
+    scheduler.preempt(request)
+    scheduler.admit(request, 1)
+    return SchedulerOutput(scheduler.step_id, rows)
+
+
+def stale(scheduler):
+    if scheduler.step_id == 1:
+        scheduler.old = scheduler.decode()[0]
+        return scheduler.output(scheduler.old)
+    scheduler.decode()
+    return scheduler.output(scheduler.old)
+
+
+HAND_MADE = [
+    (by_hand, "only a running request can have a row.*Expected running, got waiting"),
+    (twice_decoded, "a request can have only one row in a step"),
+    (behind_a_preemption, "only a running request can have a row.*got preempted"),
+    (back_again, "a row starts where the KV ends.*Expected 0, got 3"),
+    (stale, "a row starts where the KV ends.*Expected 4, got 3"),
+]
+
+
+@pytest.mark.parametrize(("make", "rule"), HAND_MADE)
+def test_rows_of_decode_are_looked_at_too(make, rule):
+    class Careless(ContinuousScheduler):
+        def schedule(self, now):
+            return super().schedule(now) if self.step_id == 0 else make(self)
+
+    engine = make_engine(Careless, max_num_seqs=4, prefix_caching=False)
+    for name in "ab":
+        engine.add_request(name, [1, 2, 3], PARAMS)
+    engine.step()
+    engine.add_request("c", [4], PARAMS)
+    engine.step()
+    if engine.last_error is None:  # `stale` needs one good step before
+        engine.step()
+    with pytest.raises(SchedulerContractError, match=rule):
+        raise engine.last_error
 
 
 @pytest.mark.parametrize("call", ["admit", "preempt"])

@@ -40,6 +40,8 @@ class Scheduler(ABC):
         self.running: list[Request] = []
         self.input_closed = False
         self.step_id = 0  # of the next step; the engine sets it
+        self.decoded: list[ScheduledRow] = []  # the rows that decode() made in this step
+        self._has_deadlines = False  # whether a request with one was ever queued
         self._preempted: list[str] = []
         self._finished: list[str] = []
         self._notes: list[Note] = []
@@ -68,6 +70,30 @@ class Scheduler(ABC):
         fields = (request, start, num_tokens, 0, samples, request.block_ids, False)
         return _new(ScheduledRow, fields)
 
+    def decode(self) -> tuple[list[ScheduledRow], list[Request]]:
+        """A row of one token for each decode-ready request, in order, and the requests left over.
+
+        Those left over are the unfinished prefills; before them, if a decode finds no free block,
+        it and all decodes behind it. Nearly all rows of a run are made here, in this one place
+        that is written to be quick.
+        """
+        rows: list[ScheduledRow] = []
+        short: list[Request] = []
+        prefills: list[Request] = []
+        for request in self.running:
+            start = request.num_computed_tokens
+            if request.num_tokens - start > 1:
+                prefills.append(request)
+            elif short or not (
+                start < request.num_slots or self.kv.allocate_slots(request, start + 1)
+            ):
+                short.append(request)
+            else:
+                fields = (request, start, 1, 0, True, request.block_ids, False)
+                rows.append(_new(ScheduledRow, fields))
+        self.decoded = rows.copy()
+        return rows, short + prefills
+
     def preempt(self, request: Request) -> None:
         """Running → front of the queue. Its blocks are freed; its KV is recomputed later."""
         if request.status is not RequestStatus.RUNNING:
@@ -75,6 +101,7 @@ class Scheduler(ABC):
         lost = request.num_computed_tokens
         self.running.remove(request)
         self.kv.free(request)
+        self.decoded = []  # its row is no longer right
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
         request.num_preemptions += 1
@@ -86,15 +113,16 @@ class Scheduler(ABC):
 
     def output(self, rows: Iterable[ScheduledRow | None]) -> SchedulerOutput:
         """The step's plan. Rows that are None, or of a request preempted since, are left out."""
-        kept = [row for row in rows if row is not None]
+        kept = list(rows)
+        if not all(kept):
+            kept = [row for row in kept if row is not None]
+        preempted = finished = ()
         if self._preempted:
-            kept = [row for row in kept if row.request.request_id not in self._preempted]
-        finished: tuple[str, ...] = ()
+            preempted, self._preempted = tuple(self._preempted), []
+            kept = [row for row in kept if row.request.request_id not in preempted]
         if kept:  # a plan without rows reaches no runner, and it has to learn of every end
             finished, self._finished = tuple(self._finished), []
-        plan = SchedulerOutput(self.step_id, kept, tuple(self._preempted), finished)
-        self._preempted = []
-        return plan
+        return SchedulerOutput(self.step_id, kept, preempted, finished)
 
     # ── what the engine calls ───────────────────────────────────────────────────────────────
 
@@ -116,6 +144,8 @@ class Scheduler(ABC):
 
     def expire(self, now: float) -> list[RequestOutput]:
         """Finish the waiting requests whose deadline has passed, with reason "error"."""
+        if not self._has_deadlines:
+            return []
         late = [r for r in self.waiting if r.deadline is not None and r.deadline <= now]
         return [
             self.finish(r, FinishReason.ERROR, "Its deadline passed while it waited.") for r in late
@@ -131,18 +161,21 @@ class Scheduler(ABC):
     def update(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Take in a step's tokens: append, check for the end, free what is done."""
         outputs: list[RequestOutput] = []
+        tokens, logprobs = result.token_ids, result.logprobs or {}
         size, running = self.kv.block_size, RequestStatus.RUNNING
-        for request, start, num_tokens, _, samples, _, is_dead in plan.rows:
-            if is_dead or request.status is not running:
+        for request, start, num_tokens, _, samples, _, _ in plan.rows:
+            if request.status is not running:  # a dead row, or ended while the step was computed
                 continue
             computed = request.num_computed_tokens = start + num_tokens
-            if computed // size > request.num_cached_blocks:
+            if computed % size < num_tokens:  # a block has become full
                 self.kv.cache_blocks(request)
             if not samples:
                 continue
             name = request.request_id
-            token_id = result.token_ids[name]
-            num_output = request.append(token_id)
+            token_id = tokens[name]
+            request.token_ids.append(token_id)
+            request.num_tokens += 1
+            num_output = request.num_tokens - request.num_prompt_tokens
             if num_output == 1:
                 self._notes.append(("first_token", request, {}))
             reason = None
@@ -150,8 +183,8 @@ class Scheduler(ABC):
                 reason = stop_reason(request, token_id)
                 if reason is not None:
                     self.finish(request, reason)
-            logprobs = result.logprobs.get(name) if result.logprobs else None
-            fields = (name, request.index, (token_id,), reason, None, logprobs)
+            likely = logprobs.get(name) if logprobs else None
+            fields = (name, request.index, (token_id,), reason, None, likely)
             outputs.append(_new(RequestOutput, fields))
         return outputs
 
@@ -225,6 +258,7 @@ class Scheduler(ABC):
 
     def requeue(self, request: Request, front: bool = False) -> None:
         """Into the queue: by arrival, or by (priority, arrival) if so configured."""
+        self._has_deadlines |= request.deadline is not None
         if self.config.scheduling_policy == "priority":
             queue = self.waiting
             at = next(

@@ -17,27 +17,26 @@ class ContinuousScheduler(Scheduler):
     name = "continuous"
 
     def schedule(self, now: float) -> SchedulerOutput:
-        rows: dict[str, ScheduledRow] = {}
         budget = self.config.max_num_batched_tokens
-        decodes, prefills = [], []
-        for request in self.running:
-            (prefills if request.num_remaining > 1 else decodes).append(request)
         if self.config.prefill_first:  # while a prompt is read, everybody who decodes stalls
+            rows: list[ScheduledRow] = []
+            prefills = [request for request in self.running if request.num_remaining > 1]
             budget, _ = self._continue(rows, prefills, budget)
             self._admit_waiting(rows, budget)
             if rows:
-                return self.output(rows.values())
+                return self.output(rows)
 
         # 1. Decode-ready rows, one token each; then unfinished prefills, in order of arrival.
-        budget, preempted = self._continue(rows, decodes + prefills, budget)
+        rows, left = self.decode()
+        budget, preempted = self._continue(rows, left, budget - len(rows))
 
         # 2. Admit, first come first served, unless memory is so short that someone had to go.
         if not preempted:
             self._admit_waiting(rows, budget)
-        return self.output(rows.values())
+        return self.output(rows)
 
     def _continue(
-        self, rows: dict[str, ScheduledRow], requests: list[Request], budget: int
+        self, rows: list[ScheduledRow], requests: list[Request], budget: int
     ) -> tuple[int, bool]:
         """Add a row for each request while the budget lasts: (budget left, anyone preempted)."""
         preempted = False
@@ -57,7 +56,7 @@ class ContinuousScheduler(Scheduler):
                     break
                 row = self.continue_(request, num_tokens)
             if row is not None:
-                rows[request.request_id] = row
+                rows.append(row)
                 budget -= row.num_tokens
         return budget, preempted
 
@@ -66,7 +65,7 @@ class ContinuousScheduler(Scheduler):
         threshold = self.config.long_prefill_token_threshold
         return min(num_remaining, budget, threshold or num_remaining)
 
-    def _admit_waiting(self, rows: dict[str, ScheduledRow], budget: int) -> None:
+    def _admit_waiting(self, rows: list[ScheduledRow], budget: int) -> None:
         """Admit from the head of the queue while slots, blocks and budget last. No overtaking."""
         while self.waiting and budget > 0:
             request = self.waiting[0]
@@ -81,9 +80,9 @@ class ContinuousScheduler(Scheduler):
                 if not self._make_room_by_priority(rows, request):
                     return
                 budget = self.config.max_num_batched_tokens
-                budget -= sum(r.num_tokens for r in rows.values())
+                budget -= sum(r.num_tokens for r in rows)
                 continue
-            rows[request.request_id] = row
+            rows.append(row)
             budget -= row.num_tokens
 
     def _victim(self) -> Request:
@@ -92,13 +91,14 @@ class ContinuousScheduler(Scheduler):
             return self.running[-1]
         return max(enumerate(self.running), key=lambda item: (item[1].priority, item[0]))[1]
 
-    def _withdraw(self, rows: dict[str, ScheduledRow], victim: Request) -> int:
+    def _withdraw(self, rows: list[ScheduledRow], victim: Request) -> int:
         """Preempt a request and take back its row of this step; returns the tokens set free."""
         self.preempt(victim)
-        row = rows.pop(victim.request_id, None)
-        return row.num_tokens if row else 0
+        mine = [row for row in rows if row.request is victim]
+        rows[:] = [row for row in rows if row.request is not victim]
+        return sum(row.num_tokens for row in mine)
 
-    def _make_room_by_priority(self, rows: dict[str, ScheduledRow], request: Request) -> bool:
+    def _make_room_by_priority(self, rows: list[ScheduledRow], request: Request) -> bool:
         """Preempt one running request of strictly lower priority, if that can ever be enough."""
         if self.config.scheduling_policy != "priority":
             return False
