@@ -64,7 +64,7 @@ class WorkerReport:
 class Failure:
     """The last message of a worker that can't go on: why, in words, and with its traceback.
 
-    is_refusal: a ValueError, about what was asked. is_echo: it only noticed that another ended.
+    is_refusal: a ValueError about the Setup. is_echo: it only noticed that another ended.
     """
 
     text: str

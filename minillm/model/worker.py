@@ -105,30 +105,35 @@ def listen(channel: Connection, inbox: SimpleQueue, parent: int) -> None:
         while True:
             while not channel.poll(PARENT_CHECK_S):
                 if os.getppid() != parent:
-                    os._exit(0)
+                    return
             inbox.put(channel.recv())
     except (EOFError, OSError):
+        pass  # the parent has closed its end, or is gone
+    finally:
         os._exit(0)
 
 
 def main() -> None:
     channel = Connection(int(sys.argv[1]))
     inbox: SimpleQueue = SimpleQueue()
+    message: Setup | WireStep | None = None
     try:
         hello: Hello = channel.recv()
         arguments = (channel, inbox, hello.parent)
         threading.Thread(target=listen, args=arguments, daemon=True).start()
         worker = Worker(hello)
         while True:
-            answer = worker.answer(inbox.get())
+            message = inbox.get()
+            answer = worker.answer(message)
             if answer is not None:
                 channel.send(answer)
     except EOFError:
         pass
     except Exception as error:
-        text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        refusal = isinstance(error, ValueError) and isinstance(message, Setup)
+        text = str(error) if refusal else f"{type(error).__name__}: {error}"
         echo = isinstance(error, PeerLostError)
-        channel.send(Failure(text, isinstance(error, ValueError), echo, traceback.format_exc()))
+        channel.send(Failure(text, refusal, echo, traceback.format_exc()))
     os._exit(1)  # at once: torch.distributed would wait for the others
 
 

@@ -189,8 +189,10 @@ def _ask_all(
     for worker in workers:
         try:
             worker.channel.send_bytes(message)
-        except OSError:
-            raise _why(workers, selector, {worker.rank: None}) from None
+        except OSError:  # it has ended since the last answer, and may have said why
+            last = _receive(worker)
+            failure = last if isinstance(last, Failure) else None
+            raise _why(workers, selector, {worker.rank: failure}) from None
     answers: dict[int, Any] = {}
     while len(answers) < len(question.answering):
         for key, _ in selector.select():
