@@ -30,6 +30,7 @@ from widgets.published import published_points
 SOURCES = (
     *assets.FIGURE,
     "shared/save.js",
+    "shared/scale.js",
     "shared/plot.js",
     "curve/findings.js",
     "curve/paint.js",

@@ -25,6 +25,7 @@ PUBLISH_S = 0.25  # a histogram's content is sent at most this often while it ru
 SOURCES = (
     *assets.FIGURE,
     "shared/save.js",
+    "shared/scale.js",
     "shared/plot.js",
     "histogram/bars.js",
     "histogram/paint.js",

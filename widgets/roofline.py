@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SOURCES = (
     *assets.FIGURE,
     "shared/save.js",
+    "shared/scale.js",
     "shared/plot.js",
     "roofline/layout.js",
     "roofline/view.js",

@@ -22,7 +22,7 @@ class Page:
         self.errors: list[str] = []
         self.external: list[str] = []
         self._shown: list[tuple[anywidget.AnyWidget, list]] = []
-        page.on("console", lambda m: m.type in ("error", "warning") and self.errors.append(m.text))
+        page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", self._on_request)
         page.goto(HTML.as_uri())

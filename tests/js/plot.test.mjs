@@ -5,9 +5,8 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { front, loadText, meets, pointName, sweetSpot } from "../../widgets/static/curve/findings.js";
-import {
-  Labels, logRange, logTicks, minorTicks, plotScale, plotTicks, tickLabel,
-} from "../../widgets/static/shared/plot.js";
+import { Labels } from "../../widgets/static/shared/plot.js";
+import { logRange, logTicks, minorTicks, plotScale, plotTicks, tickLabel } from "../../widgets/static/shared/scale.js";
 import { csvText } from "../../widgets/static/shared/save.js";
 
 const golden = (name) => JSON.parse(readFileSync(new URL(`../golden/${name}.json`, import.meta.url), "utf8"));

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from widgets import questions
-from widgets.questions import Predict, Quiz
+from widgets.question_chart import Axis, Chart
+from widgets.questions import Predict, Quiz, save_answers
 
 QUIZZES = sorted((Path(questions.__file__).parent / "quizzes").glob("*.json"))
 
@@ -124,6 +125,138 @@ def test_a_question_has_choices_or_a_range():
         Predict("x", "?", low=2, high=1)
 
 
+# ── a point on a chart ──────────────────────────────────────────────────────────────────────
+
+
+def drawn(**changes) -> Predict:
+    axes = {
+        "x": Axis("ms per token", 5, 100, log=True, unit="ms"),
+        "y": Axis("tokens per second", 50, 20_000, log=True, unit="tok/s"),
+        "lines": [("A100, batch 1 to 32", [(11.9, 84.0), (14.3, 2230.0)])],
+    } | changes
+    return Predict("point", "Where will batch 64 lie?", chart=Chart(**axes))
+
+
+def circles(html: str) -> list[tuple[float, float]]:
+    found = re.findall(r'<circle cx="([\d.-]+)" cy="([\d.-]+)"', html)
+    return [(float(x), float(y)) for x, y in found]
+
+
+def test_a_point_stands_beside_what_was_seen():
+    predict = drawn()
+    predict.answer = [20, 4000]
+    predict.lock()
+    shown = predict.saw((17.3, 3709.0), "simulated, A100")
+    assert repr(shown) == (
+        "You predicted 20.0\u202fms and 4,000\u202ftok/s, "
+        "you saw 17.3\u202fms and 3,710\u202ftok/s. simulated, A100"
+    )
+    own, saw = circles(shown._repr_html_())
+    assert own[0] > saw[0]
+    assert own[1] < saw[1]  # more throughput stands higher
+
+
+@pytest.mark.parametrize("actual", [(1.0, 3.0), (900.0, 3e6), (20.0, 4000.0)])
+def test_a_result_off_the_axes_is_still_in_the_picture(actual):
+    predict = drawn()
+    predict.answer = [20.0, 4000.0]
+    for x, y in circles(predict.saw(actual)._repr_html_()):
+        assert 0 <= x <= 560
+        assert 0 <= y <= 300
+
+
+def test_no_point_was_placed():
+    predict = drawn()
+    predict.lock()
+    html = predict.saw((17.3, 3709.0))._repr_html_()
+    assert "You made no prediction" in html
+    assert len(circles(html)) == 1
+    assert "too short to say" not in html
+
+
+def test_a_point_from_the_environment(monkeypatch):
+    monkeypatch.setenv(questions.ANSWERS, json.dumps({"point": [20, 4000]}))
+    assert drawn().answer == [20.0, 4000.0]
+
+
+@pytest.mark.parametrize("point", [[20], [20, "x"], "20,4000", 3, [20, None], [True, 5], [1, 4000]])
+def test_a_point_that_cannot_be_is_refused(monkeypatch, point):
+    monkeypatch.setenv(questions.ANSWERS, json.dumps({"point": point}))
+    with pytest.raises(ValueError, match=r"must be a point|off the chart"):
+        drawn()
+
+
+def test_a_chart_is_a_kind_of_its_own():
+    axis = Axis("x", 0, 1)
+    with pytest.raises(ValueError, match="or a chart"):
+        Predict("x", "?", choices=["a"], chart=Chart(axis, axis))
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        Axis("x", 0, 1, log=True)
+
+
+def test_the_charts_words_are_escaped():
+    predict = drawn(lines=[("<b>", [(10, 100)])], x=Axis("<i>", 5, 100))
+    predict.answer = [20, 4000]
+    html = predict.saw((17.3, 3709.0))._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<i>" not in html
+
+
+# ── saved answers ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    monkeypatch.setattr(questions, "_asked", {})
+    predict, quiz = choice(), Quiz([item(True, False), item(False, True)], "07")
+    predict.answer = "1 step"
+    predict.lock()
+    quiz.picked = [0, None]
+    return quiz
+
+
+def test_answers_are_saved_with_what_was_right(asked, tmp_path):
+    path = tmp_path / "answers.json"
+    said = save_answers(path)
+    assert repr(said).startswith(f"Saved to {path} at ")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    (predict,) = data["predictions"]
+    assert (predict["key"], predict["answer"]) == ("wait", "1 step")
+    assert re.fullmatch(r"\d\d:\d\d", predict["locked_at"])
+    (quiz,) = data["quizzes"]
+    assert quiz["key"] == "07"
+    assert [each["right"] for each in quiz["questions"]] == [True, None]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_cell_that_runs_again_asks_once(asked, tmp_path):
+    choice()
+    save_answers(tmp_path / "a.json")
+    assert len(json.loads((tmp_path / "a.json").read_text())["predictions"]) == 1
+
+
+def test_a_file_that_cannot_be_written_is_said_and_nothing_is_lost(asked, tmp_path):
+    path = tmp_path / "answers.json"
+    save_answers(path)
+    before = path.read_text()
+    said = save_answers(tmp_path / "missing" / "answers.json")
+    assert repr(said).startswith("Not saved: No such file or directory")
+    assert "ml-alert" in said._repr_html_()
+    (tmp_path / "folder").mkdir()
+    assert repr(save_answers(tmp_path / "folder")).startswith("Not saved")
+    assert path.read_text() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["answers.json", "folder"]
+
+
+def test_the_button_saves_beside_the_notebook(asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked._handle_custom_msg({"save": True}, [])
+    assert asked.saved.startswith("Saved to answers-07.json at ")
+    assert (tmp_path / "answers-07.json").is_file()
+    for odd in (None, 3, {}, {"save": False}):
+        asked._handle_custom_msg(odd, [])
+
+
 # ── quiz ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -156,6 +289,6 @@ def test_the_lessons_quizzes(path):
 
 def test_the_scripts_load_nothing_from_elsewhere():
     for widget in (Predict, Quiz):
-        assert "http" not in widget._esm
+        assert "http" not in widget._esm.replace("http://www.w3.org/2000/svg", "")
         assert "import" not in re.sub(r"//.*", "", widget._esm)
         assert "url(" not in widget._css

@@ -1,7 +1,8 @@
 // The chart itself: region, front, lines, error bars, points, names.
 
 import { line, text } from "../shared/pen.js";
-import { Labels, mark, minorTicks, plotTicks } from "../shared/plot.js";
+import { Labels, mark } from "../shared/plot.js";
+import { minorTicks, plotTicks } from "../shared/scale.js";
 import { front, meets, pointName, sweetSpot } from "./findings.js";
 
 /** The colour of a line: measured blue, the one in focus ink, others grey. */

@@ -2,7 +2,8 @@
 
 import { element, toolButton } from "../shared/dom.js";
 import { number3 } from "../shared/format.js";
-import { Plot, logRange, plotScale } from "../shared/plot.js";
+import { Plot } from "../shared/plot.js";
+import { logRange, plotScale } from "../shared/scale.js";
 import { loadText, sweetSpot } from "./findings.js";
 import { paintFrame, paintLimit, paintLines, verdict } from "./paint.js";
 import { paintTables } from "./tables.js";

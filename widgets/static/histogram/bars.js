@@ -2,7 +2,7 @@
 // same; both read tests/golden/histogram.json.
 
 import { niceLimit } from "../shared/axis.js";
-import { logRange } from "../shared/plot.js";
+import { logRange } from "../shared/scale.js";
 
 const CLIP = 1.6; // a linear axis ends at this many times the p99, and says what lies beyond
 

@@ -2,7 +2,8 @@
 
 import { duration, whole } from "../shared/format.js";
 import { line, text } from "../shared/pen.js";
-import { Labels, plotScale, plotTicks } from "../shared/plot.js";
+import { Labels } from "../shared/plot.js";
+import { plotScale, plotTicks } from "../shared/scale.js";
 import { barCounts, barEdges, flooredShare } from "./bars.js";
 
 export const PANEL_TALL = 214;

@@ -1,5 +1,6 @@
-// Predict: pick a choice or a number, lock it before Run. The model's traits hold the state:
+// Predict: pick a choice, a number or a point on a chart, lock it before Run. The model's traits hold the state:
 // answer (null until touched), locked_at ("" until locked).
+import { chartInput } from "../questions/chart.js";
 import { keepKeys, make } from "../questions/dom.js";
 
 let predictCount = 0;
@@ -19,6 +20,7 @@ function renderPredict({ model, el }) {
   const name = `ml-predict-${(predictCount += 1)}`;
   const card = keepKeys(make("div", { class: "ml-card ml-predict" }));
   el.append(card);
+  let input = null; // of a chart
 
   const set = (values) => {
     for (const [key, value] of Object.entries(values)) model.set(key, value);
@@ -48,6 +50,25 @@ function renderPredict({ model, el }) {
     return make("div", { class: "ml-number" }, ends(low), slider, ends(high), shown);
   }
 
+  function drawn(locked) {
+    input = chartInput(model.get("chart"), model.get("question"), locked, (answer) => set({ answer }));
+    input.show(model.get("answer"));
+    return input.el;
+  }
+
+  function body(locked) {
+    if (model.get("chart")) return drawn(locked);
+    return model.get("choices").length ? choices(locked) : number(locked);
+  }
+
+  /** A point that moves leaves the chart as it is: only the point and the button follow. */
+  function answered() {
+    if (!input || model.get("locked_at")) return draw();
+    input.show(model.get("answer"));
+    card.querySelector("button").disabled = model.get("answer") === null;
+    return undefined;
+  }
+
   function draw() {
     const focused = card.contains(document.activeElement) ? document.activeElement.value : null;
     const lockedAt = model.get("locked_at");
@@ -59,17 +80,17 @@ function renderPredict({ model, el }) {
         make("span", { class: "ml-title", text: model.get("title") }),
         make("span", { class: "ml-note", role: "status", text: note })),
       make("p", { text: model.get("question") }),
-      model.get("choices").length ? choices(locked) : number(locked),
+      body(locked),
       locked ? "" : make("button", { class: "ml-button", type: "button", disabled: !open, onclick: lock, text: "Lock my prediction" }),
     );
     const again = [...card.querySelectorAll("input")].find((input) => input.value === focused);
     if (again && !again.disabled) again.focus();
   }
 
-  const changes = ["answer", "locked_at", "question", "choices"].map((key) => `change:${key}`);
-  for (const change of changes) model.on(change, draw);
+  const changes = { answer: answered, locked_at: draw, question: draw, choices: draw, chart: draw };
+  for (const [key, call] of Object.entries(changes)) model.on(`change:${key}`, call);
   draw();
-  return () => { for (const change of changes) model.off(change, draw); };
+  return () => { for (const [key, call] of Object.entries(changes)) model.off(`change:${key}`, call); };
 }
 
 export default { render: renderPredict };

@@ -29,6 +29,13 @@ function renderQuiz({ model, el }) {
         make("span", { class: "ml-note", text: "no points, try again as you like" })),
       make("p", { text: item.text }), group, feedback)));
   });
+
+  const said = make("span", { class: "ml-note", role: "status", text: model.get("saved") });
+  const save = make("button", { class: "ml-button", type: "button", text: "Save my answers", onclick: () => model.send({ save: true }) });
+  const told = () => { said.textContent = model.get("saved"); };
+  el.append(keepKeys(make("div", { class: "ml-card ml-save" }, save, said)));
+  model.on("change:saved", told);
+  return () => model.off("change:saved", told);
 }
 
 export default { render: renderQuiz };

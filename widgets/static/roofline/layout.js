@@ -1,7 +1,7 @@
 // Where panels stand, what their axes span, and figures as text.
 
 import { number3 } from "../shared/format.js";
-import { logRange } from "../shared/plot.js";
+import { logRange } from "../shared/scale.js";
 
 export const ROOF_TALL = 300;
 export const ROOF_HEAD = 58; // name, provenance

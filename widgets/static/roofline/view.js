@@ -2,7 +2,8 @@
 
 import { duration, number3 } from "../shared/format.js";
 import { line, text } from "../shared/pen.js";
-import { Labels, Plot, mark, plotScale, plotTicks, tickLabel } from "../shared/plot.js";
+import { Labels, Plot, mark } from "../shared/plot.js";
+import { plotScale, plotTicks, tickLabel } from "../shared/scale.js";
 import { font } from "../shared/theme.js";
 import { ROOF_HEAD, ROOF_TALL, flopsText, peakShare, ridgeOf, roofPanels, roofRanges } from "./layout.js";
 

@@ -1,10 +1,9 @@
-// What charts share: scales with round ticks, marks of provenance, labels that keep out of each
-// other's way, points to hover and to step through with keys.
+// What charts share: marks of provenance, labels that keep out of each other's way, points to hover
+// and to step through with keys.
 //
 // A subclass of Plot gives heightFor(width), draw(ctx, width, height), table() → [columns, rows],
 // and fills this.points: [{key, group, x, y, card}], in the order in which keys step.
 
-import { ticks } from "./axis.js";
 import { Figure } from "./figure.js";
 import { text } from "./pen.js";
 import { saveTools } from "./save.js";
@@ -12,79 +11,12 @@ import { font } from "./theme.js";
 
 const NEAR_PX = 22; // how near the pointer must come to a point
 
-// ── scales ──────────────────────────────────────────────────────────────────────────────────────
-
-/** Values low…high ↔ pixels start…end, linear or logarithmic. */
-export function plotScale(low, high, start, end, log = false) {
-  const of = log ? (value) => Math.log(Math.max(value, low * 1e-6)) : (value) => value;
-  const factor = (end - start) / (of(high) - of(low));
-  const back = log ? Math.exp : (value) => value;
-  return {
-    low, high, start, end, log,
-    at: (value) => start + (of(value) - of(low)) * factor,
-    value: (px) => back(of(low) + (px - start) / factor),
-  };
-}
-
-const DIGITS = [1, 2, 3, 4, 5, 6, 7, 8, 9];
-
-/**
- * Powers of 10; 1, 2 and 5 of each where the axis spans less than 2.2 decades; round steps where
- * that gives fewer than three.
- */
-export function logTicks(low, high) {
-  const few = ofDecades(low, high, Math.log10(high / low) < 2.2 ? [1, 2, 5] : [1]);
-  return few.length > 2 ? few : ticks(low, high, 400, 100).map(({ t }) => t);
-}
-
-/** 1 to 9 of each decade, without those that have a label. */
-export function minorTicks(low, high) {
-  const labelled = new Set(logTicks(low, high));
-  return ofDecades(low, high, DIGITS).filter((value) => !labelled.has(value));
-}
-
-function ofDecades(low, high, factors) {
-  const found = [];
-  const first = Math.floor(Math.log10(low) - 1e-9);
-  for (let power = first; power <= Math.ceil(Math.log10(high)); power++) {
-    for (const factor of factors) {
-      const value = factor * 10 ** power;
-      if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) found.push(value);
-    }
-  }
-  return found;
-}
-
-/** A log axis' ends around the values above 0, a factor `margin` wider, at least 1/3 decade. */
-export function logRange(values, margin = 1.15) {
-  const known = values.filter((value) => value > 0 && Number.isFinite(value));
-  if (!known.length) return [1, 10];
-  const [low, high] = [Math.min(...known) / margin, Math.max(...known) * margin];
-  if (high / low >= 2) return [low, high];
-  const middle = Math.sqrt(low * high);
-  return [middle / Math.SQRT2, middle * Math.SQRT2];
-}
-
-/** Ticks of a plot's scale as [{value, label}]. */
-export function plotTicks(scale, apart = 84) {
-  if (scale.log) return logTicks(scale.low, scale.high).map((value) => ({ value, label: tickLabel(value) }));
-  const pixels = Math.abs(scale.end - scale.start);
-  return ticks(scale.low, scale.high, pixels, apart).map(({ t, label }) => (
-    { value: t, label: label.replace(/\B(?=(\d{3})+$)/g, ",") }
-  ));
-}
-
-/** A tick's text: 0.01, 5, 1,000. */
-export function tickLabel(value) {
-  return value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(6)));
-}
-
 // ── drawing ─────────────────────────────────────────────────────────────────────────────────────
 
-/** A point: "measured" ●, "simulated" ◐, "published" ◇, "star" ★, "ghost" (to come). */
+/** A point: "measured" ●, "simulated" ◐, "published" ◇, "star" ★. */
 export function mark(ctx, theme, kind, x, y, color, r = 4.5) {
   ctx.save();
-  ctx.setLineDash(kind === "ghost" ? [2, 2] : []);
+  ctx.setLineDash([]);
   ctx.lineWidth = kind === "star" ? 3 : 1.7;
   ctx.strokeStyle = kind === "star" ? theme.bg : color;
   ctx.fillStyle = kind === "measured" || kind === "star" ? color : theme.bg;
