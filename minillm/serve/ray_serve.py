@@ -1,6 +1,6 @@
 """The same engine as a Ray Serve deployment: replicas on any number of machines, autoscaled.
 
-from ray import serve                      # pip install 'minillm[cluster]'
+from ray import serve                      # `make cluster`, the extra `cluster`
 serve.run(ray_application(make_llm))       # http://127.0.0.1:8000/v1
 
 Ray places the replicas, watches and restarts them, adds and removes some by load, and shares the

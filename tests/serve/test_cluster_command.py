@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ import pytest
 from minillm.cli import build_parser, cluster, serve
 from minillm.serve import nginx
 from tests.capabilities import find_program
-from tests.cli_calls import call, refused, start
+from tests.cli_calls import ROOT, call, refused, start
 from tests.serve.conftest import LIVENESS_S, wait_for
 from tests.serve.test_command import running, stream
 
@@ -148,6 +149,19 @@ def test_the_configuration_can_be_had_alone(capsys: pytest.CaptureFixture):
     assert "random two least_conn;" in text
     assert "worker_processes 4;" in text
     assert time.perf_counter() - began < LIVENESS_S
+
+
+def test_the_example_in_the_docs_runs():
+    find_program("nginx", "nginx")
+    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (example,) = [body for body in re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+                  if "Replicas(" in body]  # fmt: skip
+    answer = subprocess.run([sys.executable, "-c", example], cwd=ROOT, capture_output=True,
+                            text=True, timeout=3 * LIVENESS_S)  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    address, *lines = answer.stdout.splitlines()
+    assert address.startswith("http://127.0.0.1:")
+    assert [line.split()[:2] for line in lines] == [["A100", "up"]] * 2
 
 
 # ── what cannot be ──────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ Needs the extra `cluster` (`make test-long` installs it); a Ray takes half a min
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -163,3 +164,16 @@ def test_a_killed_replica_is_replaced(served):
 
     wait_for(another, "another one serves", START_LIMIT_S)
     assert httpx.get(f"{url}/health", timeout=60).status_code == 200
+
+
+@pytest.mark.slow
+def test_the_example_in_the_docs_runs(served):
+    """The last one: its application takes the other one's place."""
+    url, _ = served
+    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (example,) = [body for body in re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+                  if "ray_application(" in body]  # fmt: skip
+    exec(compile(example, "docs/serving.md", "exec"), {"__name__": "example"})
+    body = {"prompt": "abc", "max_tokens": 3}
+    answer = httpx.post(f"{url}/v1/completions", json=body, timeout=60)
+    assert answer.json()["usage"]["completion_tokens"] == 3
