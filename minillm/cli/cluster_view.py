@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LINE_S = 5.0  # between two plain lines of load
 SHOWN_EVENTS = 5
 HEADING = (
-    "replica", "on", "port", "state", "running", "waiting", "KV use", "tok/s", "done", "restarts",
+    "#", "replica", "port", "state", "running", "waiting", "KV use", "tok/s", "done", "restarts",
 )  # fmt: skip
 COLOURS = {"up": "green", "starting": "yellow", "draining": "yellow", "down": "bold red"}
 
@@ -89,8 +89,11 @@ class Table(View):
 
         grid = Grid(box=None, pad_edge=False, header_style="dim")
         for index, name in enumerate(HEADING):
-            right = name in HEADING[4:]
-            grid.add_column(name, justify="right" if right else "left", no_wrap=index != 1)
+            justify = "right" if name in HEADING[4:] else "left"
+            if index == 1:  # names may be long: they take the room that is left
+                grid.add_column(name, overflow="fold", min_width=10)
+            else:
+                grid.add_column(name, justify=justify, no_wrap=True)
         for status in self.cluster.status():
             cells = row(status)
             state = Text(cells[3], COLOURS.get(status.state, ""))
@@ -115,7 +118,7 @@ def brief(status: ReplicaStatus) -> str:
         return f"{status.index} {state_of(status)}"
     return (
         f"{status.index} {state_of(status)}: {status.running} run, {status.waiting} wait, KV "
-        f"{percent(status.kv_usage)}, {figure(status.tokens_per_s)} tok/s, {status.finished} done"
+        f"{percent(status.kv_usage)}, {figure(status.tokens_per_s)} tok/s, {figure(status.finished)} done"
     )
 
 
