@@ -68,6 +68,7 @@ class Histogram(PlotWidget):
             self.model.reset(lane, header, title)
             self._traces[lane], self._read[lane] = None, 0
             self.stale_message = ""
+            self.set_headline("")
 
     def feed(self, lane: int, source: Trace | Iterable[Record]) -> int:
         """Take a run's new records; returns how many. Another Trace than before is a new run."""

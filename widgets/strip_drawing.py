@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from widgets.axes import nice_limit
 from widgets.shapes import Drawing, Line, Path, Shape, Text, axis
 from widgets.still import top, wrapped
-from widgets.strip_model import Strip, StripModel
+from widgets.strip_model import ENGINE, Strip, StripModel
 from widgets.strip_words import value_text
 
 WIDTH, LEFT, MARGIN = 900.0, 34.0, 150.0
@@ -51,7 +51,7 @@ def _strip(model: StripModel, strip: Strip, y: float, scale: float) -> Iterator[
     color, fill = COLORS[strip.tone]
     yield Text(LEFT, y + 8, strip.label, "ink", 11.5)
     yield Line(LEFT, low + 0.5, WIDTH - MARGIN, low + 0.5, "line")
-    for run in _steps(points):
+    for run in _steps(points, 0.0 if strip.group == ENGINE else None):
         places = [(LEFT + t * scale, low - min(v / limit, 1.0) * STRIP) for t, v in run]
         area = [(places[0][0], low), *places, (places[-1][0], low)]
         yield Path(area, "", 1, (), fill)
@@ -66,10 +66,14 @@ def _strip(model: StripModel, strip: Strip, y: float, scale: float) -> Iterator[
     yield Text(x, y + 40, aside, "ink3", 11)
 
 
-def _steps(points: list[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Stair lines: a value holds from the sample before to its own; a gap begins a new line."""
+def _steps(
+    points: list[tuple[float, float]], before: float | None
+) -> Iterator[list[tuple[float, float]]]:
+    """Stair lines: a value holds from the sample before to its own; a gap begins a new line.
+
+    before: since when the first value holds, None where that is not known.
+    """
     run: list[tuple[float, float]] = []
-    before: float | None = None
     for t, value in points:
         if math.isnan(value):
             if run:

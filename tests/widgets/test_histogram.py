@@ -176,6 +176,16 @@ def test_a_growing_trace_is_fed_again_and_again():
     assert plot.data["lanes"][0]["metrics"]["e2e"]["n"] == 14  # a new run, not one more
 
 
+def test_a_new_run_drops_the_words_of_the_last_one():
+    plot = Histogram()
+    plot.feed(0, run("static"))
+    plot.conclude()
+    plot.set_headline("Stopped.")
+    plot.feed(0, run("continuous"))
+    plot.conclude()
+    assert plot.headline.startswith("Half of 14")
+
+
 def test_publishing_is_paced_and_nothing_is_lost():
     plot, sent = Histogram(), []
     plot.observe(lambda change: sent.append(change["new"]), names="data")

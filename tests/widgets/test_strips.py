@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from minillm.core import Trace
 from minillm.core.trace import RequestEvent, Row, StepRecord, TraceHeader
 from minillm.sim import SimulatedRunner
-from minillm.telemetry import Sample
+from minillm.telemetry import Sample, Sampler
+from tests.telemetry.fake_nvml import FakeNvml
 from tests.widgets.golden_plots import FOLDER, strip_model
 from tests.widgets.runs import run
 from widgets.strip_chart import StripChart
@@ -170,6 +172,26 @@ def test_a_run_that_is_not_of_this_machine_takes_no_telemetry(header_):
     assert model.rings[MACHINE].next == 0
     reasons = " ".join(reason for reason, _ in model.missing())
     assert ("simulated" in reasons) or ("recorded elsewhere" in reasons)
+
+
+def test_a_sampler_fills_the_machines_strips_while_a_run_goes_on():
+    sampler = Sampler(nvml=FakeNvml(), device=0)
+    chart = StripChart(sampler=sampler)
+    trace = Trace(header(t0=time.time()))
+    trace.add(arrive(0.0, 0))
+    trace.add(step(0, 0.0, 0.01))
+    chart.feed(0, trace)
+    for _ in range(3):
+        sampler.sample()
+        chart.publish()
+    keys = [each["key"] for each in chart.strips]
+    assert {"gpu_busy", "gpu_memory", "gpu_power", "process_memory"} <= set(keys)
+    assert chart.strips[keys.index("gpu_power")]["limit"] == 700
+    chart.finish(0)
+    count = chart.model.rings[MACHINE].next
+    sampler.sample()
+    chart.publish()
+    assert chart.model.rings[MACHINE].next == count == 3  # what comes after the run is not its own
 
 
 # ── frames ──────────────────────────────────────────────────────────────────────────────────

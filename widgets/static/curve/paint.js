@@ -159,10 +159,12 @@ function nameLines(labels, theme, data, ahead, place) {
     const last = series.points[series.points.length - 1];
     if (!last) continue;
     const strong = series.key === data.focus || series.provenance === "measured" || series === alone;
-    const words = series === alone && data.lines.length > 1 ? `${series.name}: Pareto front, best at every load` : series.name;
     const color = series.provenance === "measured" ? theme.decode : strong ? theme.ink : theme.ink2;
     const [px, py] = place(last);
-    labels.beside(words, px, py, { size: 12.5, weight: 650, color, gap: 11, places: "ne e nw se n w sw s", force: true });
+    const style = { size: 12.5, weight: 650, color, gap: 11, places: "ne e nw se n w sw s" };
+    const long = `${series.name}: Pareto front, best at every load`;
+    if (series === alone && data.lines.length > 1 && labels.beside(long, px, py, style)) continue;
+    labels.beside(series.name, px, py, { ...style, force: true });
   }
 }
 

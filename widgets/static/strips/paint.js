@@ -21,7 +21,7 @@ export function paintOneStrip(ctx, theme, { strip, group, top, scale, right, ind
   const range = group.range(scale.v0, Math.min(scale.v1, clip));
   const limit = strip.limit || niceLimit(group.most(range, strip.index) ?? 1);
   const [color, soft] = tones(theme, strip.tone);
-  stairs(ctx, { group, column: strip.index, range, scale, low, limit, color, soft, clip });
+  stairs(ctx, { strip, group, range, scale, low, limit, color, soft, clip });
   ctx.strokeStyle = theme.line;
   ctx.lineWidth = 1;
   line(ctx, scale.x0, low + 0.5, scale.x1, low + 0.5);
@@ -47,8 +47,8 @@ export function paintOneStrip(ctx, theme, { strip, group, top, scale, right, ind
 }
 
 /** The stair line; where many samples share a pixel, their least and most. */
-function stairs(ctx, { group, column, range: [first, last], scale, low, limit, color, soft, clip }) {
-  const values = group.columns[column];
+function stairs(ctx, { strip, group, range: [first, last], scale, low, limit, color, soft, clip }) {
+  const values = group.columns[strip.index];
   if (!values || last < first) return;
   const y = (value) => low - Math.min(1, Math.max(0, value / limit)) * STRIP_TALL;
   const x = (t) => Math.min(Math.max(scale.x(Math.min(t - group.origin, clip)), scale.x0), scale.x1);
@@ -60,7 +60,8 @@ function stairs(ctx, { group, column, range: [first, last], scale, low, limit, c
       run = null;
       continue;
     }
-    const [from, to] = [x(group.t[i - 1] ?? group.t[i]), x(group.t[i])];
+    const since = group.t[i - 1] ?? (strip.group === 0 ? group.origin : group.t[i]); // steps begin at once
+    const [from, to] = [x(since), x(group.t[i])];
     if (!run) runs.push(run = [[from, y(value)]]);
     const previous = run[run.length - 1];
     if (to - from < 0.5 && run.length > 2 && to - run[run.length - 3][0] < 0.5) { // pixel is full already
