@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from minillm.model.attention import AttentionBackend, AttentionMetadata
 from minillm.model.config import ModelConfig, llama3_factors
-from minillm.model.linear import make_linear
+from minillm.model.linear import make_gated, make_linear
 
 FEW_ROWS = 128  # up to here torch's own rms_norm is faster on a CPU
 
@@ -51,27 +51,28 @@ class Rope:
         self.sin = angle.sin().to(device=device, dtype=dtype)
 
     def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """For positions [tokens]: cos twice [tokens, 1, head_dim], sin [tokens, 1, head_dim / 2].
+        """For positions [tokens]: (cos, cos) and (−sin, sin), each [tokens, 1, head_dim].
 
         Looked up once a step and used by all layers.
         """
-        cos, sin = self.cos[positions], self.sin[positions]
-        return torch.cat((cos, cos), dim=-1).unsqueeze(1), sin.unsqueeze(1)
+        cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
+        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
     @staticmethod
-    def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """x [tokens, heads, head_dim]: (a, b) → (a·cos − b·sin, b·cos + a·sin), halves a and b."""
-        half = x.shape[-1] // 2
-        out = x * cos
-        out[..., :half].addcmul_(x[..., half:], sin, value=-1)
-        out[..., half:].addcmul_(x[..., :half], sin)
-        return out
+    def rotate_(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """In place, x [tokens, heads, head_dim]: (a, b) → (a·cos − b·sin, b·cos + a·sin).
+
+        a and b are the halves; cos and sin come from `at`.
+        """
+        a, b = x.chunk(2, dim=-1)
+        swapped = torch.cat((b, a), dim=-1)
+        return x.mul_(cos).addcmul_(swapped, sin)
 
 
 class Layer:
     """One decoder layer: attention and a gated MLP, each added to the residual stream.
 
-    Weights that read the same input are joined: q, k, v in one product, gate and up in another.
+    q, k and v, which read the same input, are one product.
     """
 
     def __init__(self, config: ModelConfig, index: int, weight, out_linear=make_linear) -> None:
@@ -88,30 +89,30 @@ class Layer:
         self.o = out_linear(weight(attention + "o_proj.weight"))
         self.post_norm = weight(prefix + "post_attention_layernorm.weight")
         gate, up = weight(prefix + "mlp.gate_proj.weight"), weight(prefix + "mlp.up_proj.weight")
-        self.gate_up = make_linear(torch.cat((gate, up)))
+        self.gate_up = make_gated(gate, up)
         self.down = out_linear(weight(prefix + "mlp.down_proj.weight"))
 
+    def forward(self, x, rope, kv_cache, backend, metadata, plan) -> torch.Tensor:
+        """The residual stream x [tokens, hidden] → the same after this layer."""
+        eps = self.config.rms_norm_eps
+        h = rms_norm(x, self.input_norm, eps)
+        x = self.o.add_to(x, self.attention(h, rope, kv_cache, backend, metadata, plan))
+        return self.down.add_to(x, self.gate_up(rms_norm(x, self.post_norm, eps)))
+
     def attention(self, x, rope, kv_cache, backend, metadata, plan) -> torch.Tensor:
-        """x [tokens, hidden] → [tokens, hidden]; keys and values go into kv_cache on the way."""
+        """x [tokens, hidden] → [tokens, heads · head_dim]; keys and values go into kv_cache."""
         c = self.config
         qk_heads = c.num_heads + c.num_kv_heads
         qkv = self.qkv(x).view(-1, qk_heads + c.num_kv_heads, c.head_dim)
         qk = qkv[:, :qk_heads]
         if c.qk_norm:
-            q = rms_norm(qk[:, : c.num_heads], self.q_norm, c.rms_norm_eps)
-            k = rms_norm(qk[:, c.num_heads :], self.k_norm, c.rms_norm_eps)
-            qk = torch.cat((q, k), dim=1)
-        qk = Rope.rotate(qk, *rope)
-        kv = torch.cat((qk[:, c.num_heads :], qkv[:, qk_heads:]), dim=1)
-        kv = kv.view(-1, 2, c.num_kv_heads, c.head_dim)
+            qk[:, : c.num_heads] = rms_norm(qk[:, : c.num_heads], self.q_norm, c.rms_norm_eps)
+            qk[:, c.num_heads :] = rms_norm(qk[:, c.num_heads :], self.k_norm, c.rms_norm_eps)
+        Rope.rotate_(qk, *rope)
+        kv = qkv[:, c.num_heads :].view(-1, 2, c.num_kv_heads, c.head_dim)
         backend.write(self.index, kv, kv_cache, metadata, plan)
-        out = backend.attend(self.index, qk[:, : c.num_heads], kv_cache, plan)
-        return self.o(out.view(-1, c.num_heads * c.head_dim))
-
-    def mlp(self, x: torch.Tensor) -> torch.Tensor:
-        """down(silu(gate(x)) · up(x)), [tokens, hidden] → [tokens, hidden]."""
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(F.silu(gate).mul_(up))
+        out = backend.attend(self.index, qkv[:, : c.num_heads], kv_cache, plan)
+        return out.flatten(1)
 
 
 class Llama:
@@ -160,10 +161,7 @@ class Llama:
 
     def run_layers(self, x, positions, kv_pool, backend, metadata, plan) -> torch.Tensor:
         """The residual stream x [tokens, hidden] through all layers."""
-        eps = self.config.rms_norm_eps
         rope = self.rope.at(positions)
         for layer, kv_cache in zip(self.layers, kv_pool.unbind(), strict=True):
-            h = rms_norm(x, layer.input_norm, eps)
-            x += layer.attention(h, rope, kv_cache, backend, metadata, plan)
-            x += layer.mlp(rms_norm(x, layer.post_norm, eps))
+            x = layer.forward(x, rope, kv_cache, backend, metadata, plan)
         return x

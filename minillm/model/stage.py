@@ -31,6 +31,9 @@ class RowParallelLinear:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self.ranks.sum(self.linear(x))
 
+    def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return residual.add_(self(x))
+
 
 class VocabParallelEmbedding:
     """Each rank looks up the tokens that it has rows for; the sum puts them together, exactly."""

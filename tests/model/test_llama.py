@@ -11,7 +11,15 @@ import torch
 import torch.nn.functional as F
 
 from minillm.core import SamplingParams
-from minillm.model.linear import PackedLinear, PlainLinear, can_pack, make_linear
+from minillm.model.linear import (
+    PackedGated,
+    PackedLinear,
+    PlainGated,
+    PlainLinear,
+    can_pack,
+    make_gated,
+    make_linear,
+)
 from minillm.model.llama import FEW_ROWS, Rope, rms_norm
 from minillm.model.loader import load_config
 from tests.model.harness import make_engine, make_runner, random_prompts, run_all
@@ -58,12 +66,12 @@ def test_rotation_depends_on_the_distance_alone(tiny):
     q, k = torch.randn(2, 1, 1, config.head_dim, generator=generator, dtype=torch.float64)
 
     def product(m: int, n: int) -> float:
-        turned = [Rope.rotate(x, *rope.at(torch.tensor([p]))) for x, p in ((q, m), (k, n))]
+        turned = [Rope.rotate_(x.clone(), *rope.at(torch.tensor([p]))) for x, p in ((q, m), (k, n))]
         return (turned[0] * turned[1]).sum().item()
 
     assert product(7, 3) == pytest.approx(product(107, 103), abs=1e-9)
     assert product(7, 3) != pytest.approx(product(7, 4), abs=1e-3)
-    torch.testing.assert_close(Rope.rotate(q, *rope.at(torch.tensor([0]))), q)
+    torch.testing.assert_close(Rope.rotate_(q.clone(), *rope.at(torch.tensor([0]))), q)
 
 
 @pytest.mark.parametrize("rows", [1, 5, 32, 200])
@@ -82,6 +90,26 @@ def test_packed_linear_agrees_with_plain(rows, with_bias):
     torch.testing.assert_close(layer(x), PlainLinear(weight, bias)(x), rtol=0.02, atol=0.05)
 
 
+@pytest.mark.parametrize("rows", [1, 32, 200])
+def test_what_follows_a_packed_product_agrees_with_plain(rows):
+    if not can_pack():
+        pytest.skip("this torch or this CPU has no packed bfloat16 linear layers")
+    generator = torch.Generator().manual_seed(2)
+    gate, up = torch.randn(2, 96, 64, generator=generator).bfloat16()
+    x = torch.randn(rows, 64, generator=generator).bfloat16() / 8
+    residual = torch.randn(rows, 96, generator=generator).bfloat16()
+    gated = make_gated(gate, up)
+    assert isinstance(gated, PackedGated)
+    exact = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
+    torch.testing.assert_close(gated(x).double(), exact, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(PlainGated(gate, up)(x).double(), exact, rtol=0.04, atol=0.04)
+    exact = residual.double() + x.double() @ up.double().T
+    for layer in (make_linear(up), PlainLinear(up)):
+        added = layer.add_to(residual.clone(), x)
+        torch.testing.assert_close(added.double(), exact, rtol=0.01, atol=0.03)
+
+
 def test_other_dtypes_stay_plain():
+    assert isinstance(make_gated(torch.zeros(4, 4), torch.zeros(4, 4)), PlainGated)
     assert isinstance(make_linear(torch.zeros(4, 4)), PlainLinear)
     assert isinstance(make_linear(torch.zeros(4, 4, dtype=torch.float64)), PlainLinear)

@@ -16,13 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 
 from minillm.core.batch import ScheduledRow
 from minillm.core.request import Request
 from minillm.model.attention.base import AttentionMetadata
+from minillm.model.attention.products import ProductGroup, attend_products, suits_products
 from minillm.model.attention.sdpa import LengthGroup, SDPABackend, gather_slots
 
 CAPACITIES = (64, 128, 192, 256, 384, 512, 768)  # then by half as much again
+FEW_KEYS = 1 << 17  # numbers in a group's keys up to which the flash kernel is the faster one
 
 
 def capacity_for(tokens: int) -> int:
@@ -78,7 +81,7 @@ class ShelfGroup:
 @dataclass(frozen=True, slots=True)
 class ResidentPlan:
     shelves: list[ShelfGroup]
-    others: list[LengthGroup]
+    others: list[LengthGroup | ProductGroup]
 
 
 class ResidentBackend(SDPABackend):
@@ -121,7 +124,9 @@ class ResidentBackend(SDPABackend):
                 members = slice(first, first + len(shelf.members))
                 groups.append(self._group(shelf, metadata, members, pool))
                 first = members.stop
-        return ResidentPlan(groups, self.length_groups(metadata, first, pool.dtype))
+        others = self.length_groups(metadata, first, pool.dtype)
+        others = [ProductGroup(group) if suits_products(group) else group for group in others]
+        return ResidentPlan(groups, others)
 
     def write(self, layer, kv, kv_cache, metadata, plan: ResidentPlan) -> None:
         super().write(layer, kv, kv_cache, metadata, plan)
@@ -215,9 +220,14 @@ class ResidentBackend(SDPABackend):
 def _attend_shelf(q: torch.Tensor, layer: int, group: ShelfGroup) -> torch.Tensor:
     """q [rows, heads, head_dim] → the same shape. Query heads that share a KV head are folded."""
     rows, heads, head_dim = q.shape
-    store = group.shelf.store[layer]
-    kv_heads = store.shape[2]
-    k, v = store[:, :rows].view(2, rows * kv_heads, -1, head_dim).unbind()
-    folded = q.reshape(rows * kv_heads, heads // kv_heads, head_dim)
-    scores = torch.baddbmm(group.mask, folded, k.transpose(1, 2), alpha=head_dim**-0.5)
-    return torch.bmm(scores.softmax(-1), v).view(rows, heads, head_dim)
+    store = group.shelf.store[layer, :, :rows]  # [2, rows, kv_heads, capacity, head_dim]
+    kv_heads, shared = store.shape[2], heads // store.shape[2]
+    if store[0].numel() <= FEW_KEYS:
+        folded = q.reshape(rows, kv_heads, shared, head_dim)
+        mask = group.mask.view(rows, kv_heads, 1, -1)
+        out = F.scaled_dot_product_attention(folded, *store.unbind(), attn_mask=mask)
+    else:
+        folded = q.reshape(rows * kv_heads, shared, head_dim)
+        k, v = store.flatten(1, 2).unbind()
+        out = attend_products(folded, k, v, group.mask)
+    return out.reshape(rows, heads, head_dim)

@@ -35,6 +35,25 @@ class LengthGroup:
     mask: torch.Tensor | None
     causal: bool
 
+    def attend(self, q: torch.Tensor, kv_cache: torch.Tensor) -> torch.Tensor:
+        """q [rows · queries, heads, head_dim] → the same shape."""
+        _, _, kv_heads, head_dim = kv_cache.shape
+        heads = q.shape[1]
+        gathered = kv_cache.index_select(0, self.slots)
+        gathered = gathered.view(self.rows, self.keys, 2, kv_heads, head_dim)
+        k, v = gathered[:, :, 0].transpose(1, 2), gathered[:, :, 1].transpose(1, 2)
+        if self.queries == 1:
+            # The query heads that share a KV head are folded into the query length: K and V are
+            # read once for all of them.
+            folded = q.reshape(self.rows, kv_heads, heads // kv_heads, head_dim)
+            out = F.scaled_dot_product_attention(folded, k, v, attn_mask=self.mask)
+            return out.reshape(self.rows, heads, head_dim)
+        q = q.unflatten(0, (self.rows, self.queries)).transpose(1, 2)
+        out = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=self.mask, is_causal=self.causal, enable_gqa=heads != kv_heads
+        )
+        return out.transpose(1, 2).reshape(-1, heads, head_dim)
+
 
 class SDPABackend(AttentionBackend):
     """See the module's text. group_cost: what a further group costs, in gathered tokens."""
@@ -64,7 +83,7 @@ class SDPABackend(AttentionBackend):
     def attend(
         self, layer: int, q: torch.Tensor, kv_cache: torch.Tensor, plan: list[LengthGroup]
     ) -> torch.Tensor:
-        parts = [_attend_group(q[group.tokens], kv_cache, group) for group in plan]
+        parts = [group.attend(q[group.tokens], kv_cache) for group in plan]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -137,23 +156,3 @@ def _make_group(
         mask.masked_fill_((position >= visible).unsqueeze(1), float("-inf"))
     tokens = slice(first_token, first_token + len(rows) * queries)
     return LengthGroup(tokens, len(rows), queries, keys, slots, mask, causal)
-
-
-def _attend_group(q: torch.Tensor, kv_cache: torch.Tensor, group: LengthGroup) -> torch.Tensor:
-    """q [rows · queries, heads, head_dim] of one group → the same shape."""
-    _, _, kv_heads, head_dim = kv_cache.shape
-    heads = q.shape[1]
-    gathered = kv_cache.index_select(0, group.slots)
-    gathered = gathered.view(group.rows, group.keys, 2, kv_heads, head_dim)
-    k, v = gathered[:, :, 0].transpose(1, 2), gathered[:, :, 1].transpose(1, 2)
-    if group.queries == 1:
-        # The query heads that share a KV head are folded into the query length: K and V are
-        # read once for all of them.
-        folded = q.reshape(group.rows, kv_heads, heads // kv_heads, head_dim)
-        out = F.scaled_dot_product_attention(folded, k, v, attn_mask=group.mask)
-        return out.reshape(group.rows, heads, head_dim)
-    q = q.view(group.rows, group.queries, heads, head_dim).transpose(1, 2)
-    out = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=group.mask, is_causal=group.causal, enable_gqa=heads != kv_heads
-    )
-    return out.transpose(1, 2).reshape(-1, heads, head_dim)
