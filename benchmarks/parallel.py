@@ -14,7 +14,7 @@ import sys
 from contextlib import ExitStack
 from statistics import median
 
-from benchmarks.offline import OthersLoad, machine
+from benchmarks.offline import QUIET, OthersLoad, machine
 from minillm.core import Runner, SamplingParams
 from minillm.llm import LLM
 
@@ -91,6 +91,11 @@ def table(result: dict) -> str:
         f"| {r['layout']} | {r['batch']} | {r['prefill_ms']} | {r['decode_ms']} |"
         for r in result["results"]
     ]
+    share, device = result["others_cpu_share"], result["machine"]
+    lines += ["", f"Measured: {result['model']}, {result['dtype']}, {device['cpu']}, "
+              f"{device['cores']} cores, torch {device['torch']}."]  # fmt: skip
+    if share > QUIET:
+        lines.append(f"Other programs took {share:.0%} of the CPU: these figures say little.")
     return "\n".join(lines)
 
 
