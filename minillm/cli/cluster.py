@@ -144,9 +144,10 @@ def kinds(cluster: Replicas) -> str:
 def announce(cluster: Replicas) -> None:
     """Where it is reached, who is behind it, and how to end it."""
     upstream = cluster.upstream
+    method = "least_conn" if upstream.router == "nginx" else upstream.router
     first, last = upstream.ports[0], upstream.ports[-1]
     print(
-        f"{kinds(cluster)} behind nginx ({upstream.router}, {upstream.workers} workers).\n"
+        f"{kinds(cluster)} behind nginx ({method}, {upstream.workers} workers).\n"
         f"Serving {cluster.url}/v1; each replica has its own /metrics and /trace, on ports {first} "
         f"to {last}. Ctrl-C ends it, after at most {cluster.grace_s:g} s for what runs.",
         flush=True,

@@ -91,7 +91,7 @@ class Table(View):
         for index, name in enumerate(HEADING):
             justify = "right" if name in HEADING[4:] else "left"
             if index == 1:  # names may be long: they take the room that is left
-                grid.add_column(name, overflow="fold", min_width=10)
+                grid.add_column(name, overflow="fold", min_width=8)
             else:
                 grid.add_column(name, justify=justify, no_wrap=True)
         for status in self.cluster.status():
@@ -116,9 +116,10 @@ def brief(status: ReplicaStatus) -> str:
     """One replica in a plain line."""
     if status.running is None:
         return f"{status.index} {state_of(status)}"
+    speed, done = figure(status.tokens_per_s), figure(status.finished)
     return (
         f"{status.index} {state_of(status)}: {status.running} run, {status.waiting} wait, KV "
-        f"{percent(status.kv_usage)}, {figure(status.tokens_per_s)} tok/s, {figure(status.finished)} done"
+        f"{percent(status.kv_usage)}, {speed} tok/s, {done} done"
     )
 
 
