@@ -52,7 +52,7 @@ def desk_panel(desk: Desk) -> ipywidgets.VBox:
     """Status, pause, policy and limits, what came of the last change, students, the timeline."""
     status, said, table = _Refreshed(), _Refreshed(), _Refreshed()
     pause = ipywidgets.Button(
-        description="Pause", layout={"width": "84px"},
+        description="Pause the class", layout={"width": "130px"},
         tooltip="Stop computing after the step in hand; requests are taken in and wait",
     )  # fmt: skip
     policy = ipywidgets.Dropdown(
@@ -86,7 +86,7 @@ def desk_panel(desk: Desk) -> ipywidgets.VBox:
         status.show(class_words.status_line(who, desk.status, desk.live))
         said.show(f'<span class="ml-note">{escape(desk.said)}</span>')
         table.show(class_words.student_table(desk.students))
-        pause.description = "Resume" if state["paused"] else "Pause"
+        pause.description = "Resume the class" if state["paused"] else "Pause the class"
 
     pause.on_click(lambda _: desk.control(paused=not desk.state["paused"]))
     apply.on_click(send)
