@@ -2,19 +2,22 @@
 
     python -m benchmarks.measured_page [--out FOLDER] [--check]
 
-Everything on the page is computed here, from minillm/data/measured.csv and the simulator.
+Everything on the page is computed here, from minillm/data/measured.csv, the simulator, and what
+the benchmarks left in benchmarks/results/.
 --check writes nothing and fails when the page in the folder is not what would be written.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.claims import claims
+from benchmarks.peers_table import markdown, table
 from benchmarks.scatter_svg import Series, scatter
 from minillm.data import read_text
 from minillm.sim.measured_rows import MeasuredRow, read_rows
@@ -23,20 +26,10 @@ from minillm.sim.presets import PRESETS
 from minillm.sim.step_table import step_table
 from minillm.sim.validate import Compared, compare, in_fit_half, summary, validate_report
 
+PEERS = Path(__file__).with_name("results") / "peers.json"
 PAGE, FIGURE = "measured.md", "measured.svg"
 GPUS = ("A100-80GB-SXM", "H100-80GB-SXM", "H200-141GB-SXM")
 BATCHES = (1, 8, 32, 64, 128, 256)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; numbers are right-aligned when the first row has a number there."""
-    body = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
-    kinds = [
-        "--:" if body and body[0][i].lstrip("+-").replace(".", "").isdigit() else "---"
-        for i in range(len(head))
-    ]
-    lines = [head, kinds, *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def percent(value: float | None, sign: bool = False) -> str:
@@ -140,6 +133,13 @@ def presets() -> str:
     )  # fmt: skip
 
 
+def peers() -> str:
+    """The engine beside others, from the committed result of benchmarks.peers."""
+    if not PEERS.exists():
+        return "Not measured yet."
+    return markdown(json.loads(PEERS.read_text(encoding="utf-8")))
+
+
 def page() -> tuple[str, str]:
     """(the page, the figure)."""
     lines = read_text("measured.csv").splitlines()
@@ -170,6 +170,7 @@ def page() -> tuple[str, str]:
         presets=presets(),
         claims=verdicts,
         groups=groups(report),
+        peers=peers(),
     )
     return text, figure(decode, predictor)
 
@@ -222,6 +223,13 @@ Llama-3.1-8B bf16, preset vllm-v1, milliseconds at batch:
 Simulated on one A100 80 GB with Llama-3.1-8B bf16, preset vllm-v1, context 512, unless said.
 
 {claims}
+
+## minillm beside other engines, on a CPU
+
+`python -m benchmarks.peers --workload W1,W2 --json benchmarks/results/peers.json` runs each in
+turn, with the same weights and limits (see [benchmarks](../benchmarks/README.md)).
+
+{peers}
 
 ## Every group
 

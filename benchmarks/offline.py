@@ -69,19 +69,26 @@ def machine() -> dict:
 
 
 class OthersLoad:
-    """Which share of the CPU, of 1, other processes took between start and stop."""
+    """Which share of the CPU, of 1, others than a process and its children took meanwhile."""
+
+    def __init__(self, pid: int | None = None) -> None:
+        self._process = psutil.Process(pid)
 
     def __enter__(self) -> OthersLoad:
         self._began = time.perf_counter()
-        self._busy, self._own = _busy_seconds(), sum(psutil.Process().cpu_times()[:2])
+        self._busy, self._own = _busy_seconds(), self._own_seconds()
         self.share: float | None = None
         return self
 
     def __exit__(self, *error: object) -> None:
         wall = time.perf_counter() - self._began
-        own = sum(psutil.Process().cpu_times()[:2]) - self._own
+        own = self._own_seconds() - self._own
         others = _busy_seconds() - self._busy - own
         self.share = round(max(0.0, others) / (wall * (psutil.cpu_count() or 1)), 3)
+
+    def _own_seconds(self) -> float:
+        family = [self._process, *self._process.children(recursive=True)]
+        return sum(sum(process.cpu_times()[:2]) for process in family)
 
 
 def _busy_seconds() -> float:
