@@ -92,8 +92,8 @@ def table(result: dict) -> str:
         for r in result["results"]
     ]
     share, device = result["others_cpu_share"], result["machine"]
-    lines += ["", f"Measured: {result['model']}, {result['dtype']}, {device['cpu']}, "
-              f"{device['cores']} cores, torch {device['torch']}."]  # fmt: skip
+    made = f"{result['model']}, {result['dtype']}, {device['cpu']}, {device['cores']} cores"
+    lines += ["", f"Measured: {made}, torch {device['torch']}."]
     if share > QUIET:
         lines.append(f"Other programs took {share:.0%} of the CPU: these figures say little.")
     return "\n".join(lines)
