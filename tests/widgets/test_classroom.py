@@ -138,7 +138,7 @@ def header_data(**changes) -> dict:
 
 
 def step(number: int) -> StepRecord:
-    return StepRecord(number, number * 0.1, number * 0.1 + 0.1, 0, 1, None, [], 0, 0)
+    return StepRecord(number, number * 0.1, number * 0.1 + 0.1, 0, 1, None, [], 0, 0, [])
 
 
 def arrive(req: int, t: float = 0.0) -> RequestEvent:
