@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from grading.replay import Replay, mark
@@ -18,24 +19,40 @@ NAMES = {"p": "reads its prompt", "d": "one more token", "x": "finished, carried
 def picture(run: Replay, steps: int | None = None) -> str:
     """The run as SVG with a text alternative. steps: columns to reserve, for a shared scale."""
     shown = min(len(run.trace.steps), MAX_STEPS)
-    columns = min(max(shown, steps or 0, 1), MAX_STEPS)
+    rows = [
+        (name, "".join(mark(run, index, position) for position in range(shown)))
+        for index, name in enumerate(run.letters)
+    ]
+    return strips(rows, max(shown, steps or 0), "; ".join(run.diagram()))
+
+
+def strips(
+    rows: Sequence[tuple[str, str]], columns: int, label: str, *, missing: str = "never scheduled"
+) -> str:
+    """Rows of marks as SVG: (name, a character a column: p, d, x, "·" or a blank).
+
+    columns: how many to reserve, cut to MAX_STEPS. label: the text alternative.
+    missing: what stands in a row in which nothing is computed.
+    """
+    columns = min(max(columns, 1), MAX_STEPS)
     cell = CELL if columns <= 14 else 280 / columns
     parts = []
-    for index, name in enumerate(run.letters):
+    for index, (name, marks) in enumerate(rows):
         y = index * (HEIGHT + 4)
         parts.append(f'<text x="6" y="{y + 13}" style="font-weight:650">{escape(name)}</text>')
-        marks = [mark(run, index, position) for position in range(shown)]
         if not any(one in FILLS for one in marks):
-            parts.append(f'<text x="{LEFT}" y="{y + 13}" fill="var(--bad)">never scheduled</text>')
+            parts.append(
+                f'<text x="{LEFT}" y="{y + 13}" fill="var(--bad)">{escape(missing)}</text>'
+            )
             continue
-        parts += [_cell(one, position, y, cell) for position, one in enumerate(marks)]
-    bottom = len(run.requests) * (HEIGHT + 4)
+        parts += [_cell(one, position, y, cell) for position, one in enumerate(marks[:columns])]
+    bottom = len(rows) * (HEIGHT + 4)
     every = 1 if columns <= 14 else 5
     for position in range(0, columns + 1, every):
         x = LEFT + position * cell
         parts.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{position}</text>')
     width, height = LEFT + columns * cell + 12, bottom + 18
-    label = escape("; ".join(run.diagram()), quote=True)
+    label = escape(label, quote=True)
     return (
         f'<svg width="{width:.0f}" height="{height}" viewBox="0 0 {width:.0f} {height}" '
         f'role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -16,7 +16,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from minillm.core import Arrival
+from minillm.core import Arrival, SamplingParams, Trace, drive
 from widgets import cards
 from widgets.frames import letter
 
@@ -76,6 +76,44 @@ def workload(
         params = replace(arrival.params, max_tokens=tokens)
         named.append(replace(arrival, request_id=letter(index), params=params))
     return named
+
+
+def requests_with(
+    llm: LLM,
+    outputs: Sequence[int],
+    *,
+    prompts: Sequence[int] | None = None,
+    times: Sequence[float] | None = None,
+) -> list[Arrival]:
+    """Requests A, B, C … with these output lengths (tokens), all at 0 or at `times` (seconds).
+
+    prompts: their lengths in tokens, with made-up text; None: real prompts of the course.
+    """
+    from minillm.bench.workload import read_prompts
+
+    texts = read_prompts()
+    found = []
+    for index, output in enumerate(outputs):
+        text = texts[index % len(texts)]
+        ids = llm.encode(text)
+        if prompts is not None:  # each its own beginning, so that none shares a prefix
+            text, ids = "", [*ids[:4], *ids * (prompts[index] // len(ids) + 1)][: prompts[index]]
+        params, time = SamplingParams(output, ignore_eos=True), times[index] if times else 0.0
+        found.append(Arrival(letter(index), tuple(ids), params, time, prompt_preview=text))
+    return found
+
+
+def simulate(llm: LLM, requests: Iterable[Arrival], policy: str, **settings: object) -> Trace:
+    """Serve the requests on a simulated LLM's virtual clock, in a moment: the run's trace.
+
+    settings: fields of SchedulerConfig. Raises ValueError for a real LLM: that takes a session.
+    """
+    if llm.info.provenance != "simulated":
+        raise ValueError("simulate() is for LLM.simulated(…): run a real one in an EngineSession.")
+    engine = llm.new_engine(policy, **settings)
+    for _ in drive(engine, requests):
+        pass
+    return engine.trace
 
 
 def workload_card(llm: LLM, requests: Sequence[Arrival]) -> cards.Html:

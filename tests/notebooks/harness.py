@@ -72,3 +72,18 @@ def writes_nothing_to_stderr(notebook: nbformat.NotebookNode) -> None:
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             assert output.get("name") != "stderr", (cell.id, output.text)
+
+
+def run_too_early(number: str, cell_id: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run one cell of a lesson after nothing but the set-up's imports: what the error shows."""
+    path = lesson_path(number)
+    notebook = nbformat.read(path, as_version=4)
+    setup = next(cell for cell in notebook.cells if cell.id == f"{number}-setup")
+    setup.source = "\n".join(x for x in setup.source.splitlines() if x.startswith("from "))
+    early = next(cell for cell in notebook.cells if cell.id == cell_id)
+    notebook.cells = [setup, early]
+    monkeypatch.setenv("PYTHONPATH", str(path.parent.parent))
+    NotebookClient(notebook, timeout=60, kernel_name="python3", allow_errors=True).execute()
+    [error] = early.outputs
+    assert error.ename == "CellMissingError"
+    return error.traceback

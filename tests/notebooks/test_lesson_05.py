@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.notebooks.harness import (
     execute,
     lesson_path,
     outputs,
+    run_too_early,
     text,
     writes_nothing_to_stderr,
 )
@@ -67,17 +67,5 @@ def test_no_cell_writes_to_stderr(lesson_05):
 
 
 def test_a_cell_run_too_early_names_the_one_it_needs(monkeypatch):
-    path = lesson_path("05")
-    notebook = nbformat.read(path, as_version=4)
-    setup = next(cell for cell in notebook.cells if cell.id == "05-setup")
-    imports = [line for line in setup.source.splitlines() if line.startswith("from ")]
-    setup.source = "\n".join(imports)
-    early = next(cell for cell in notebook.cells if cell.id == "05-demo-result")
-    notebook.cells = [setup, early]
-    root = path.parent.parent
-    monkeypatch.setenv("PYTHONPATH", str(root))
-    NotebookClient(notebook, timeout=60, kernel_name="python3", allow_errors=True).execute()
-    [error] = early.outputs
-    assert error.ename == "CellMissingError"
     sentence = "Run the cell under “See both policies live” first: this one uses ab."
-    assert error.traceback == [sentence]
+    assert run_too_early("05", "05-demo-result", monkeypatch) == [sentence]
