@@ -146,6 +146,46 @@ def test_priority_is_strict_and_equals_never_preempt_each_other():
     assert sum(e.event == "preempt" for e in engine.trace.events) == 1
 
 
+def test_a_victim_gives_back_its_tokens_of_the_step():
+    engine = make_engine(
+        scheduling_policy="priority", max_num_batched_tokens=8, num_blocks=10, prefix_caching=False
+    )
+    engine.add_request("low", [1], params(9), priority=5)
+    engine.step()
+    engine.add_request("grows", [2] * 3, params(9), priority=1)
+    engine.step()
+    engine.add_request("long", [3] * 30, params(9), priority=0)
+    engine.step()
+    assert rows(engine) == [(0, 1, 2, True), (1, 1, 3, True), (2, 6, 0, False)]
+    engine.step()  # "grows" needs a second block, and "low", which had its row already, has one
+    assert rows(engine) == [(1, 1, 4, True), (2, 7, 6, False)]
+
+
+def test_a_victim_s_row_does_not_count_for_who_takes_its_place():
+    engine = make_engine(scheduling_policy="priority", max_num_batched_tokens=8, max_num_seqs=2)
+    engine.add_request("low", [1], params(9), priority=5)
+    engine.add_request("mid", [2], params(9), priority=1)
+    engine.step()
+    engine.add_request("high", [3] * 30, params(9), priority=0)
+    engine.step()
+    assert rows(engine) == [(1, 1, 1, True), (2, 7, 0, False)]
+
+
+def test_nobody_is_admitted_in_a_step_that_preempts():
+    engine = make_engine(
+        scheduling_policy="priority", max_num_batched_tokens=8, num_blocks=3, prefix_caching=False
+    )
+    engine.add_request("low", [1] * 5, params(9), priority=5)
+    engine.add_request("grows", [2] * 3, params(9), priority=1)
+    engine.step()
+    engine.step()
+    engine.add_request("small", [3], params(9), priority=4)
+    engine.step()  # "low" gives back two blocks and "grows" takes one: "small" would fit
+    assert [row[0] for row in rows(engine)] == [1]
+    engine.step()
+    assert [row[0] for row in rows(engine)] == [1, 2]
+
+
 @pytest.mark.parametrize("when", ["waiting", "prefilling", "decoding", "preempted", "finished"])
 def test_abort_in_any_state_frees_all(when):  # C33, in the engine
     engine = make_engine(num_blocks=6, max_num_seqs=2, max_num_batched_tokens=4)
