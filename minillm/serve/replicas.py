@@ -34,6 +34,7 @@ HOST = "127.0.0.1"
 TICK_S = 0.25  # between two looks at all processes
 MAX_REPLICAS = 64
 MAX_PORT = 65_535
+RELOAD_S = 1.0  # until nginx's new workers have taken over
 AFTER_GRACE_S = 5.0  # for the processes to end by themselves, beyond the grace time
 
 
@@ -68,6 +69,7 @@ class Replicas:
         self.upstream = Upstream((0,) * len(plans), router, workers, zone)
         self.events: list[ClusterEvent] = []
         self.replicas: list[Replica] = []
+        self._leaving: set[int] = set()  # nginx shall give them nothing new
         self._away: set[int] = set()  # replicas whose return is still to be told
         self._config_lock = threading.Lock()
         self._stopping = threading.Event()  # nothing is started again
@@ -151,6 +153,16 @@ class Replicas:
         """Send a replica a signal: to see what becomes of its requests, and how it comes back."""
         self.replicas[index].child.signal(number)
 
+    def restart(self, index: int) -> None:
+        """End a replica so that no request fails: out of nginx first, then asked to drain.
+
+        Returns once it is asked; it starts again when it has ended, and nginx takes it back.
+        """
+        self._leaving.add(index)
+        self._leave_out()
+        time.sleep(RELOAD_S)
+        self.kill(index, signal.SIGTERM)
+
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
     async def _first_start(self) -> None:
@@ -188,6 +200,7 @@ class Replicas:
         for replica in self.replicas:
             if replica.child.look(now):
                 replica.ended()
+                self._leaving.discard(replica.index)
                 self._away.add(replica.index)
                 self._tell_end(f"Replica {replica.index}", replica.child, now)
             elif replica.index in self._away and replica.child.up_since is not None:
@@ -203,7 +216,8 @@ class Replicas:
 
         One that is dead needs nothing: nginx can't connect to it and takes the next.
         """
-        out = frozenset(replica.index for replica in self.replicas if replica.draining)
+        draining = {replica.index for replica in self.replicas if replica.draining}
+        out = frozenset(draining | self._leaving)
         if out != self.upstream.out and len(out) < len(self.replicas):
             self._reload(out=out)
 
