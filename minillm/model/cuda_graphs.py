@@ -137,6 +137,7 @@ class DecodeGraphs:
         self.tables = PlacedTables(BUCKETS[-1], width, self.num_blocks, device)
         self.inputs = torch.zeros(INPUTS * BUCKETS[-1], dtype=torch.int64, device=device)
         self.every_row = torch.arange(BUCKETS[-1], device=device)
+        self.logits: torch.Tensor | None = None  # where every graph leaves its result
         self.graphs: dict[int, Compute] = {}
 
     def prepare(self, rows: int) -> None:
@@ -183,10 +184,14 @@ class DecodeGraphs:
         metadata = AttentionMetadata([], slots, self.block_size, self.num_blocks)
         tables = self.tables.tensor[:bucket]
         plan = self.backend.decode_plan(metadata, lens.to(torch.int32), tables, self.kv_pool)
-        return self.forward(
+        logits = self.forward(
             token_ids, positions, self.kv_pool, self.backend, metadata, plan,
             self.every_row[:bucket],
         )  # fmt: skip
+        if self.logits is None:
+            self.logits = logits.new_empty((BUCKETS[-1], logits.shape[1]))
+        # What a graph returned itself would keep memory that the other graphs could use.
+        return self.logits[:bucket].copy_(logits)
 
     def _fill(self, rows: Sequence[ScheduledRow], bucket: int) -> None:
         """One copy brings a step's inputs; rows of no sequence see one key, in the null block."""
