@@ -5,7 +5,7 @@ VENV_PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-long exercises grade lint lock cluster clean
+.PHONY: help setup lab dashboard test test-long exercises grade lint lock cluster clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -15,6 +15,9 @@ setup: ## make .venv, install the pinned packages, fetch and convert the default
 
 lab: setup ## open the course in JupyterLab (sets up first; a second start takes seconds)
 	@$(VENV_PYTHON) tools/lab.py
+
+dashboard: setup ## open the live dashboard: one engine, everybody's requests (ARGS="--simulate H100-80GB-SXM")
+	@$(VENV_PYTHON) tools/dashboard.py $(ARGS)
 
 test: setup ## run the tests
 	@$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)

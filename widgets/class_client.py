@@ -57,14 +57,20 @@ class ClassClient:
         """Change what the class runs on (the instructor); the state then."""
         return self._call("POST", "/class/control", changes)
 
-    def ask(self, prompt: str, max_tokens: int, temperature: float = 0.7) -> Iterator[str]:
-        """Send a prompt as a chat, and give its answer's text as it comes."""
+    def ask(
+        self, prompt: str, max_tokens: int, temperature: float = 0.7, request_id: str = ""
+    ) -> Iterator[str]:
+        """Send a prompt as a chat, and give its answer's text as it comes.
+
+        request_id: letters and digits; the trace then knows it as `traced_id(request_id)`.
+        """
         body = {
             "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
             "temperature": temperature, "stream": True,
         }  # fmt: skip
-        parser = SSEParser()
-        with self._stream("POST", "/v1/chat/completions", ANSWER_S, json=body) as parts:
+        headers = {"X-Request-Id": request_id} if request_id else {}
+        parser, path = SSEParser(), "/v1/chat/completions"
+        with self._stream("POST", path, ANSWER_S, headers=headers, json=body) as parts:
             for part in parts:
                 for event in parser.feed(part):
                     if event == "[DONE]":
@@ -152,6 +158,11 @@ class ClassClient:
     def _lost(self, error: Exception) -> ConnectionError:
         reason = " ".join(str(error).split()) or type(error).__name__
         return ConnectionError(f"{self.url} does not answer ({reason}).")
+
+
+def traced_id(request_id: str) -> str:
+    """What the trace calls a chat that was sent with that X-Request-Id."""
+    return f"chatcmpl-{request_id}-0"
 
 
 def check_url(text: str) -> str:

@@ -89,7 +89,8 @@ class ClassFeed:
 
     def _take_snapshot(self, data: Mapping[str, Any]) -> list[Record]:
         """The picture as of a step, in place of what led to it."""
-        if self.last_step >= 0:
+        begins = self.last_step < 0
+        if not begins:
             self.missed += max(data["step"] - self.last_step, 0)
         self.last_step = max(self.last_step, data["step"])
         self.waiting, self.running = data["waiting"], data["running"]
@@ -112,4 +113,18 @@ class ClassFeed:
                 records += self._take_event(
                     replace(event, event="admit", data={"tokens_cached": 0})
                 )
+        if begins and data["step"] >= 0 and any(each["blocks"] for each in data["requests"]):
+            records.append(_held_blocks(data))
         return records
+
+
+def _held_blocks(data: Mapping[str, Any]) -> StepRecord:
+    """Who holds which blocks when a watch begins, as the step that the snapshot is of."""
+    ops, seen = [], set()
+    for request in data["requests"]:
+        for block in request["blocks"]:
+            ops.append(("s" if block in seen else "a", block, request["req"]))
+            seen.add(block)
+    waiting, running, t = data["waiting"], data["running"], data["t"]
+    used, cached = data["kv_used"], data["kv_cached"]
+    return StepRecord(data["step"], t, t, waiting, running, None, [], used, cached, tuple(ops))

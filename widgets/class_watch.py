@@ -38,7 +38,10 @@ class ClassView(Protocol):
 
 
 class ClassWatch:
-    """See the module's docstring. on_publish: called ten times a second, after the view."""
+    """See the module's docstring. on_publish: called ten times a second, after the view.
+
+    quiet: nobody looks: the view is fed, so that nothing is lost, but sends nothing.
+    """
 
     def __init__(self, client: ClassClient, view: ClassView | None = None) -> None:
         if not threads_work():
@@ -46,6 +49,7 @@ class ClassWatch:
         self.client, self.view = client, view
         self.feed = ClassFeed()
         self.trouble = ""  # why nothing comes, "" while all is well
+        self.quiet = False
         self.on_publish: list[Callable[[], None]] = []
         self._new: list[Record | TraceHeader] = []
         self._lock = threading.Lock()
@@ -130,6 +134,10 @@ class ClassWatch:
                 new, self._new = self._new, []
             if self.view is not None:
                 self._show(new)
+            if self.quiet:
+                yield 1 / PUBLISH_HZ
+                continue
+            if self.view is not None:
                 quiet_s += 1 / PUBLISH_HZ
                 beat = self.live and quiet_s >= HEARTBEAT_S
                 if beat or new:

@@ -10,14 +10,15 @@ threads of their own until `close()`, or until the cell is run again.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from widgets.class_client import MAX_TOKENS, ClassClient, ClassError
+from widgets.class_client import MAX_TOKENS, ClassClient, ClassError, traced_id
 from widgets.class_watch import ClassView, ClassWatch
 
 POLL_S = 1.0
@@ -26,28 +27,31 @@ KEPT = 4  # questions and answers that are shown
 
 @dataclass(slots=True)
 class Exchange:
-    """One question of one's own. state: sent, answering, done, refused, broken."""
+    """One question of one's own. state: sent, answering, done, refused, broken.
+
+    request_id: what the server's trace calls it.
+    """
 
     question: str
     text: str = ""
     state: str = "sent"
     error: str = ""
+    sent_as: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def request_id(self) -> str:
+        return traced_id(self.sent_as)
 
     @property
     def over(self) -> bool:
         return self.state in ("done", "refused", "broken")
 
 
-class Seat(ClassWatch):
-    """A student's place: sees everybody's requests, sends their own, reads their own answers."""
+class AskingWatch(ClassWatch):
+    """A watch that also sends questions; `exchanges` are the newest ones, with their answers."""
 
-    def __init__(
-        self, url: str, code: str, nickname: str, view: ClassView | None = None, key: str = ""
-    ) -> None:
-        super().__init__(ClassClient(url, key or code), view)
-        self.code = code
-        self.told = self.client.state() if key else self.client.join(nickname)
-        self.nickname: str = self.told["nickname"]
+    def __init__(self, client: ClassClient, view: ClassView | None = None) -> None:
+        super().__init__(client, view)
         self.exchanges: deque[Exchange] = deque(maxlen=KEPT)
 
     def ask(self, prompt: str, max_tokens: int = MAX_TOKENS) -> Exchange | None:
@@ -62,7 +66,8 @@ class Seat(ClassWatch):
 
     def _answer(self, exchange: Exchange, max_tokens: int) -> None:
         try:
-            for piece in self.client.ask(exchange.question, max_tokens):
+            pieces = self.client.ask(exchange.question, max_tokens, request_id=exchange.sent_as)
+            for piece in pieces:
                 exchange.text += piece
                 exchange.state = "answering"
             exchange.state = "done"
@@ -70,6 +75,18 @@ class Seat(ClassWatch):
             exchange.state, exchange.error = "refused", str(error)
         except (ConnectionError, ValueError, LookupError) as error:
             exchange.state, exchange.error = "broken", str(error)
+
+
+class Seat(AskingWatch):
+    """A student's place: sees everybody's requests, sends their own, reads their own answers."""
+
+    def __init__(
+        self, url: str, code: str, nickname: str, view: ClassView | None = None, key: str = ""
+    ) -> None:
+        super().__init__(ClassClient(url, key or code), view)
+        self.code = code
+        self.told = self.client.state() if key else self.client.join(nickname)
+        self.nickname: str = self.told["nickname"]
 
     def _renew(self) -> bool:
         """The server was started anew: join it once more, if its code is still the same."""
@@ -91,13 +108,18 @@ class Seat(ClassWatch):
         return self.panel._repr_mimebundle_(**kwargs)
 
 
-class Desk(ClassWatch):
-    """The instructor's place: who asks for how much, and what the class runs on."""
+class Desk(AskingWatch):
+    """The instructor's place: who asks for how much, and what the class runs on.
 
-    def __init__(self, url: str, key: str, view: ClassView | None = None) -> None:
+    at_once False: `state` stays {} until the server, which may not be up yet, has told it.
+    """
+
+    def __init__(
+        self, url: str, key: str, view: ClassView | None = None, *, at_once: bool = True
+    ) -> None:
         super().__init__(ClassClient(url, key), view)
-        self.state = self.client.state()
-        if self.state["role"] != "instructor":
+        self.state: dict[str, Any] = self.client.state() if at_once else {}
+        if at_once and self.state["role"] != "instructor":
             raise ClassError(
                 "That key is a student's: the server printed the instructor's key when it started.",
                 403,

@@ -45,6 +45,8 @@ class StripChart(CanvasWidget):
     """strips: what is shown. missing: [[reason, [labels]]]. header: of the run, as plain data.
 
     sampler: telemetry of this machine, read at each publish(); whoever made it stops it.
+    only: the keys of the strips to show (widgets.strip_model.STRIPS); () all there is.
+    span_s: seconds that a live view shows.
     weight_bytes, kv_token_bytes: what a step reads, None looks the model up (for its bandwidth).
     """
 
@@ -54,6 +56,7 @@ class StripChart(CanvasWidget):
     strips = traitlets.List(traitlets.Dict()).tag(sync=True)
     missing = traitlets.List().tag(sync=True)
     header = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    span_s = traitlets.Float(60.0).tag(sync=True)
 
     def __init__(
         self,
@@ -63,10 +66,12 @@ class StripChart(CanvasWidget):
         weight_bytes: float | None = None,
         kv_token_bytes: float | None = None,
         max_samples: int = 6000,
+        only: Iterable[str] = (),
+        span_s: float = 60.0,
     ) -> None:
-        super().__init__(cursor=cursor)
+        super().__init__(cursor=cursor, span_s=span_s)
         self.sampler = sampler
-        self.model = StripModel(max_samples, weight_bytes, kv_token_bytes)
+        self.model = StripModel(max_samples, weight_bytes, kv_token_bytes, only)
         self._guard = threading.RLock()
         self._trace: Trace | None = None
         self._left: list[int] = []  # ids of the traces before this one
@@ -87,6 +92,12 @@ class StripChart(CanvasWidget):
             self.header = None if header is None else strip_words.header_dict(header)
             self.stale_message = self.frozen = ""
             self.set_headline("")
+            self._describe()
+
+    def amend(self, lane: int, header: TraceHeader) -> None:
+        """The run goes on under other settings."""
+        with self._guard:
+            self.model.amend(header)
             self._describe()
 
     def feed(self, lane: int, source: Trace | Iterable[Record]) -> int:

@@ -77,6 +77,7 @@ class StripModel:
     """Both rings, filled from a trace's records and from telemetry samples.
 
     weight_bytes, kv_token_bytes: what a step reads; None looks the model's sizes up.
+    only: keys of the strips that are wanted; () all.
     """
 
     def __init__(
@@ -84,10 +85,12 @@ class StripModel:
         keep: int = 6000,
         weight_bytes: float | None = None,
         kv_token_bytes: float | None = None,
+        only: Iterable[str] = (),
     ) -> None:
         if keep < 2:
             raise ValueError(f"A strip chart keeps at least 2 samples, got {keep!r}.")
         self._given = weight_bytes, kv_token_bytes
+        self.only = frozenset(only)
         self.rings = (
             StripRing(ENGINE, len(_ENGINE), keep),
             StripRing(MACHINE, len(_MACHINE), keep),
@@ -116,6 +119,12 @@ class StripModel:
     def _sizes(self, header: TraceHeader | None) -> tuple[float | None, float | None]:
         sizes = sizes_of(header) if header and self._given == (None, None) else None
         return step_bytes(*sizes) if sizes else self._given
+
+    def amend(self, header: TraceHeader) -> None:
+        """The run goes on under other limits."""
+        self.header = header
+        if slots := header.config.get("max_num_seqs"):
+            self.limits["running"] = float(slots)
 
     def _set_up(self, header: TraceHeader) -> None:
         slots = header.config.get("max_num_seqs")
@@ -224,14 +233,18 @@ class StripModel:
         """The strips with figures, in order; what a GPU tells better of itself is left out."""
         hidden = {"cpu_busy", "bandwidth"} if "gpu_memory" in self.seen else set()
         hidden |= {"duty"} if "sim_busy" in self.seen else set()
-        return [each for each in STRIPS if each.key in self.seen and each.key not in hidden]
+        known = [each for each in STRIPS if each.key in self.seen and self._wanted(each)]
+        return [each for each in known if each.key not in hidden]
+
+    def _wanted(self, strip: Strip) -> bool:
+        return not self.only or strip.key in self.only
 
     def missing(self) -> list[tuple[str, list[str]]]:
         """(reason, labels) of what cannot be shown here; the CPU's own power among it."""
         skipped = ("bandwidth",) if self.simulated else SIMULATED
         found: dict[str, list[str]] = {}
         for strip in STRIPS:
-            if strip.key not in self.seen and strip.key not in skipped:
+            if strip.key not in self.seen and strip.key not in skipped and self._wanted(strip):
                 reason = self.reasons.get(strip.key)
                 if reason:
                     found.setdefault(reason, []).append(strip.label.split(" (")[0])

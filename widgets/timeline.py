@@ -51,6 +51,7 @@ class Timeline(TraceWidget):
     rows need. detokenize: token ids → text, for the hover card (None: no text is shown).
     expected_requests: rows to reserve, so that the figure does not grow while it runs.
     by_name: a row a nickname rather than a request: a class's view.
+    span_s: seconds that a live view shows. most_rows: of more requests, those seen in that time.
     cursor: shared with other views, so that they all point at one time and one request.
     """
 
@@ -61,6 +62,8 @@ class Timeline(TraceWidget):
     height = traitlets.Int(None, allow_none=True).tag(sync=True)
     expected_requests = traitlets.Int(0).tag(sync=True)
     by_name = traitlets.Bool(False).tag(sync=True)
+    span_s = traitlets.Float(60.0).tag(sync=True)
+    most_rows = traitlets.Int(256).tag(sync=True)
     notes = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(
@@ -75,10 +78,13 @@ class Timeline(TraceWidget):
         detokenize: Callable[[list[int]], str] | None = None,
         cursor: Cursor | None = None,
         by_name: bool = False,
+        span_s: float = 60.0,
+        most_rows: int = 256,
     ) -> None:
         super().__init__(
             lanes, titles, most_lanes=2, subtitles=subtitles, max_steps=max_steps, cursor=cursor,
-            height=height, expected_requests=expected_requests, by_name=by_name,
+            height=height, expected_requests=expected_requests, by_name=by_name, span_s=span_s,
+            most_rows=most_rows,
         )  # fmt: skip
         self.detokenize = detokenize
 

@@ -69,7 +69,7 @@ export class StripView extends Figure {
     const narrow = width < NARROW_FIGURE;
     const [x0, x1] = [34, narrow ? width - 8 : width - 150];
     const end = Math.max(...this.groups.map((group) => group.now));
-    const scale = timeScale(...autoWindow([end || 0.5], this.running), x0, x1);
+    const scale = timeScale(...autoWindow([end || 0.5], this.running, this.model.get("span_s")), x0, x1);
     this.scale = scale;
     if (!this.strips.length) text(ctx, "Nothing has run yet.", x0, 20, { size: 12, color: theme.ink3 });
     const { t } = this.link;

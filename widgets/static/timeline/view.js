@@ -14,7 +14,6 @@ import { peopleRows } from "./people.js";
 import { LEGEND, progress, summary } from "./words.js";
 import { stripLimit } from "./strip.js";
 
-const MOST_ROWS = 256; // of more requests, those in the window, the newest first
 const MODES = { requests: "requests", slots: "slots", people: "names" };
 const PERSON = 15.5; // px a row of names
 const PEOPLE = 640; // px for all of them
@@ -138,7 +137,7 @@ export class TimelineView extends Figure {
     const { dom, model } = this;
     const one = width < TINY_FIGURE && this.lanes.length > 1;
     const ends = this.lanes.filter((lane) => lane.stepCount).map((lane) => lane.now);
-    const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running);
+    const [v0, v1] = this.window ?? autoWindow(ends.length ? ends : [0.5], this.running, model.get("span_s"));
     const rows = this.chosenRows([v0, v1]);
     const shown = this.lanes.map((_, lane) => lane).filter((lane) => !one || lane === this.shownLane);
     const panels = shown.map((lane) => ({ lane, rows: Math.max(1, rows[lane].length) }));
@@ -172,7 +171,7 @@ export class TimelineView extends Figure {
   chosenRows(window) {
     if (this.mode === "people") return this.lanes.map((lane) => peopleRows(lane, window));
     if (this.mode === "slots") return this.lanes.map((lane) => Array.from({ length: lane.slots.size }, (_, slot) => slot));
-    const chosen = chooseRows(this.lanes, window, MOST_ROWS, this.model.get("expected_requests"));
+    const chosen = chooseRows(this.lanes, window, this.model.get("most_rows"), this.model.get("expected_requests"));
     return this.lanes.map(() => chosen);
   }
 
