@@ -8,6 +8,7 @@ from html import escape
 from grading.replay import Replay, mark
 
 CELL, HEIGHT, LEFT, MAX_STEPS = 20, 18, 26, 30
+LEFT_OUT = 130  # room for the words in a row without a cell
 FILLS = {
     "p": 'fill="var(--prefill)" stroke="var(--edge)" stroke-width="0.8"',
     "d": 'fill="var(--decode)"',
@@ -51,7 +52,7 @@ def strips(
     for position in range(0, columns + 1, every):
         x = LEFT + position * cell
         parts.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{position}</text>')
-    width, height = LEFT + columns * cell + 12, bottom + 18
+    width, height = max(LEFT + columns * cell + 12, LEFT_OUT), bottom + 18
     label = escape(label, quote=True)
     return (
         f'<svg width="{width:.0f}" height="{height}" viewBox="0 0 {width:.0f} {height}" '

@@ -94,7 +94,7 @@ def requests_with(
     texts = read_prompts()
     found = []
     for index, output in enumerate(outputs):
-        text = texts[index % len(texts)]
+        text = texts[index * 17 % len(texts)]  # they are sorted by length: take mixed ones
         ids = llm.encode(text)
         if prompts is not None:  # each its own beginning, so that none shares a prefix
             text, ids = "", [*ids[:4], *ids * (prompts[index] // len(ids) + 1)][: prompts[index]]

@@ -15,7 +15,7 @@ from widgets import cards
 from widgets.headline import number3, percent, plural, seconds
 
 COLUMNS = ("", "prompt", "prompt padding", "output", "last token in step", "dead rows")
-RUN_COLUMNS = ("", "prompt padding", "dead rows", "share of rows", "tok/s", "done in")
+RUN_COLUMNS = ("", "prompt padding", "dead rows", "of all rows", "tok/s", "done in")
 
 
 @dataclass(slots=True)

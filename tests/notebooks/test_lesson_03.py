@@ -33,7 +33,7 @@ def test_predictions_meet_what_was_seen(lesson_03):
     assert "You predicted 30\u202f%, you saw 45\u202f%." in text(lesson_03, "03-saw-share")
     assert "5 + 10 + 0 + 12 = 27 of 60 rows" in text(lesson_03, "03-saw-share")
     late = text(lesson_03, "03-saw-late")
-    assert "You predicted 3: when D has its last token, you saw 15: when C has" in late
+    assert "You predicted when D, the shortest, is done, you saw when C, the longest" in late
     assert "E waited 15 steps" in late
 
 
