@@ -20,6 +20,7 @@ from widgets.roofline_drawing import draw
 from widgets.roofline_model import BATCHES, RooflineModel, product_cost
 
 if TYPE_CHECKING:
+    from minillm.bench.roofline import Product
     from minillm.llm import LLM
 
 SOURCES = (
@@ -78,11 +79,10 @@ class Roofline(PlotWidget):
             self.model.add_dot(key, batch, flop, num_bytes, seconds)
             self.publish()
 
-    def measuring(
-        self, llm: LLM, *, name: str = "This machine", size: int = 1536,
-        batches: Iterable[int] = BATCHES, focus: bool = False,
-    ) -> Iterator[int]:  # fmt: skip
-        """Measure the LLM's device: its limits first, then each batch; yields it once it is shown.
+    def open_here(
+        self, llm: LLM, *, name: str = "This machine", size: int = 1536, focus: bool = False
+    ) -> Product:
+        """Measure the limits of the LLM's device; gives the product that measure_batch times.
 
         Raises ValueError for a simulated LLM.
         """
@@ -95,16 +95,30 @@ class Roofline(PlotWidget):
         with self._guard:
             self.model.devices[HERE].detail = f"{roof.device}, {size} × {size}, {roof.dtype}"
         self.set_roof(HERE, roof.peak_flops, roof.bandwidth)
+        return roofline.open_product(llm, size, size)
+
+    def measure_batch(self, product: Product, batch: int) -> None:
+        """Measure one batch on this machine, and show it."""
+        with self._guard:
+            self.model.begin(HERE, batch)
+            self.publish()
+        seconds = product.seconds(batch)
+        cost = product_cost(batch, product.n, product.k, product.element_bytes)
+        with self._guard:
+            self.model.add_dot(HERE, batch, *cost, seconds)
+            self.model.lift_roof(HERE)
+            self.publish()
+
+    def measuring(
+        self, llm: LLM, *, batches: Iterable[int] = BATCHES, **settings: object
+    ) -> Iterator[int]:
+        """Measure the LLM's device: its limits first, then each batch; yields it once it is shown.
+
+        settings: as open_here. Raises ValueError for a simulated LLM.
+        """
+        product = self.open_here(llm, **settings)
         for batch in batches:
-            with self._guard:
-                self.model.begin(HERE, batch)
-                self.publish()
-            seconds = roofline.measure_product(llm, batch, size, size)
-            cost = product_cost(batch, size, size, roof.element_bytes)
-            with self._guard:
-                self.model.add_dot(HERE, batch, *cost, seconds)
-                self.model.lift_roof(HERE)
-                self.publish()
+            self.measure_batch(product, batch)
             yield batch
 
     async def measure(self, llm: LLM, **settings: object) -> None:

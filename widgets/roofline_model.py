@@ -188,7 +188,7 @@ class RooflineModel:
 
 def _inside(name: str) -> str:
     """A name in the middle of a sentence."""
-    return "this machine" if name == "This machine" else name
+    return name[:1].lower() + name[1:] if name.endswith(" machine") else name
 
 
 def share_text(share: float | None) -> str:

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from minillm.core import Arrival, SamplingParams, drive
-from minillm.core.trace import StepRecord
+from minillm.bench.step_times import load_of_step, run_steps, seconds_of
 from minillm.llm import LLM
 from minillm.sim import GPUCostModel, ModelSpec, get_dtype
 from minillm.sim.calibrate import GemmSample, StepSample, fit_device, fit_steps
-from minillm.sim.pipeline import Load
 
 ROWS = (1, 4, 16, 64, 256)  # m of the products
 BATCHES = (1, 2, 4, 8)
@@ -80,86 +78,57 @@ def measure_products(llm: LLM, model: ModelSpec, weight_bytes: float) -> list[Ge
               (model.hidden, model.ff)]  # fmt: skip
     samples = []
     for n, k in shapes:
-        for m in ROWS:
-            seconds = time_product(m, n, k, llm.runner.device, llm.runner.dtype)
-            samples.append(GemmSample(m, n, k, weight_bytes, seconds))
+        product = ColdProduct(n, k, llm.runner.device, llm.runner.dtype)
+        samples += [GemmSample(m, n, k, weight_bytes, product.seconds(m)) for m in ROWS]
     return samples
 
 
-def time_product(m: int, n: int, k: int, device: Any, dtype: Any) -> float:
-    """The median time of [m, k] · [k, n] with weights that are not in a cache."""
-    import torch
+class ColdProduct:
+    """[m, k] · [k, n] for any m, with weights too many for a cache: made once, timed often.
 
-    copies = int(min(max(COLD_BYTES / (n * k * dtype.itemsize), 1), 64))
-    with torch.inference_mode():
-        weights = [torch.randn(n, k, device=device).to(dtype) for _ in range(copies)]
-        x = torch.randn(m, k, device=device).to(dtype)
-        times: list[float] = []
-        until = time.perf_counter() + SECONDS_EACH
-        while len(times) < 5 or time.perf_counter() < until:
-            weight = weights[len(times) % copies]
-            start = time.perf_counter()
-            torch.nn.functional.linear(x, weight)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            times.append(time.perf_counter() - start)
-    return median(times[1:])
+    device and dtype are torch's.
+    """
+
+    def __init__(self, n: int, k: int, device: Any, dtype: Any) -> None:
+        import torch
+
+        copies = int(min(max(COLD_BYTES / (n * k * dtype.itemsize), 1), 64))
+        weight = torch.randn(n, k, device=device).to(dtype)
+        self.n, self.k = n, k
+        self._weights = [weight, *(weight.clone() for _ in range(copies - 1))]
+
+    def seconds(self, m: int) -> float:
+        """The median time of the product with m rows."""
+        import torch
+
+        first = self._weights[0]
+        with torch.inference_mode():
+            x = torch.randn(m, self.k, device=first.device).to(first.dtype)
+            times: list[float] = []
+            until = time.perf_counter() + SECONDS_EACH
+            while len(times) < 5 or time.perf_counter() < until:
+                weight = self._weights[len(times) % len(self._weights)]
+                start = time.perf_counter()
+                torch.nn.functional.linear(x, weight)
+                if first.device.type == "cuda":
+                    torch.cuda.synchronize(first.device)
+                times.append(time.perf_counter() - start)
+        return median(times[1:])
 
 
 def measure_steps(llm: LLM) -> list[StepSample]:
     """Prefill and decode steps of the loaded model, at several batch and prompt sizes."""
     longest = llm.config.max_len - OUTPUTS
     prompts = sorted({min(size, longest) for size in PROMPTS})
-    _run(llm, 2, prompts[0])  # warm-up
+    run_steps(llm, 2, prompts[0], OUTPUTS)  # warm-up
     prefills, decodes = [], []
     for batch in BATCHES:
         for prompt in prompts:
-            runs = [_run(llm, batch, prompt) for _ in range(ROUNDS)]
-            prefills.append(min((prefill for prefill, _ in runs), key=_seconds))
-            decodes.append(min((decode for _, decode in runs), key=_seconds))
+            runs = [run_steps(llm, batch, prompt, OUTPUTS) for _ in range(ROUNDS)]
+            prefills.append(min((run.prefill for run in runs), key=seconds_of))
+            decodes.append(min((run.decode for run in runs), key=seconds_of))
     # One kind after the other, so that every second one is half of each.
-    return [StepSample(load_of_step(step), _seconds(step)) for step in prefills + decodes]
-
-
-def _run(llm: LLM, batch: int, prompt: int) -> tuple[StepRecord, StepRecord]:
-    """(the first prefill step, the median decode step) of that many prompts at once."""
-    budget = max(llm.config.scheduler.max_num_batched_tokens, batch)
-    engine = llm.new_engine(
-        "continuous", max_num_seqs=batch, max_num_batched_tokens=budget,
-        enable_prefix_caching=False,
-    )  # fmt: skip
-    vocab = llm.runner.model_config.vocab_size
-    params = SamplingParams(max_tokens=OUTPUTS, ignore_eos=True)
-    arrivals = [
-        Arrival(f"calibrate-{i}", tuple((7 * i + 13 * j) % vocab for j in range(prompt)), params)
-        for i in range(batch)
-    ]
-    for _ in drive(engine, arrivals, time.sleep):
-        pass
-    if engine.last_error is not None:
-        raise engine.last_error
-    steps = engine.trace.steps
-    decodes = sorted((s for s in steps if not load_of_step(s).chunks), key=_seconds)
-    return steps[0], decodes[len(decodes) // 2]
-
-
-def load_of_step(step: StepRecord) -> Load:
-    """What a recorded step computed."""
-    singles = context = sampled = 0
-    chunks: list[tuple[int, int]] = []
-    for row in step.rows:
-        count = row.n_tokens + row.n_padding
-        sampled += row.token_id is not None
-        if count == 1:
-            singles += 1
-            context += row.start + 1
-        else:
-            chunks.append((row.start, count))
-    return Load(singles, context, chunks, sampled)
-
-
-def _seconds(step: StepRecord) -> float:
-    return step.t_end - step.t_start
+    return [StepSample(load_of_step(step), seconds_of(step)) for step in prefills + decodes]
 
 
 # ── reporting ───────────────────────────────────────────────────────────────────────────────

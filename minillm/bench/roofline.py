@@ -1,8 +1,9 @@
 """What this machine reaches: its memory bandwidth, its peak, and products in between.
 
     roof = measure_roof(llm)                             # seconds
+    product = open_product(llm, 1536, 1536)
     for batch in (1, 8, 32, 128, 512):
-        seconds = measure_product(llm, batch, 1536, 1536)
+        seconds = product.seconds(batch)
 
 A roofline's two limits (Williams et al. 2009) measured, not read off a data sheet: reading a buffer
 that no cache holds, and square products, on the device and in the number format of a loaded model.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from minillm.bench.calibrate import time_product
+from minillm.bench.calibrate import ColdProduct
 from minillm.llm import LLM
 
 READ_BYTES = 256e6  # of the buffer that is read
@@ -36,17 +37,35 @@ def measure_roof(llm: LLM) -> Roof:
     """Both limits of the LLM's device. Raises ValueError for a simulated one."""
     device, dtype = _device(llm)
     side = SQUARE.get(device.type, 2048)
-    seconds = min(time_product(side, side, side, device, dtype) for _ in range(2))
+    square = ColdProduct(side, side, device, dtype)
+    seconds = min(square.seconds(side) for _ in range(2))
     peak, bandwidth = 2 * side**3 / seconds, _read_bandwidth(device)
     return Roof(peak, bandwidth, llm.info.device, llm.info.dtype, dtype.itemsize)
 
 
-def measure_product(llm: LLM, m: int, n: int, k: int) -> float:
-    """Seconds of [m, k] · [k, n], weights in no cache: the better of two medians."""
-    for name, value in (("m", m), ("n", n), ("k", k)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}.")
-    return min(time_product(m, n, k, *_device(llm)) for _ in range(2))
+class Product:
+    """[m, k] · [k, n] on a device: the better of two medians. element_bytes: of one number."""
+
+    def __init__(self, n: int, k: int, device: Any, dtype: Any) -> None:
+        self.n, self.k, self.element_bytes = n, k, dtype.itemsize
+        self._cold = ColdProduct(n, k, device, dtype)
+
+    def seconds(self, m: int) -> float:
+        """Raises ValueError unless m is an integer ≥ 1."""
+        _size("m", m)
+        return min(self._cold.seconds(m) for _ in range(2))
+
+
+def open_product(llm: LLM, n: int, k: int) -> Product:
+    """Weights [k, n] on the LLM's device. Raises ValueError for a simulated one and for no size."""
+    _size("n", n)
+    _size("k", k)
+    return Product(n, k, *_device(llm))
+
+
+def _size(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be an integer ≥ 1, got {value!r}.")
 
 
 def _device(llm: LLM) -> tuple[Any, Any]:
