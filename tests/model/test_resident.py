@@ -81,4 +81,4 @@ def test_capacities_grow_and_hold():
     assert sizes == sorted(sizes)
     assert all(size >= n for n, size in enumerate(sizes, 1))
     assert set(CAPACITIES) < set(sizes)
-    assert all(size <= max(64, 2 * n) for n, size in enumerate(sizes, 1))
+    assert all(size <= max(128, 2 * n) for n, size in enumerate(sizes, 1))
