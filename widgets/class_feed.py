@@ -36,6 +36,11 @@ class ClassFeed:
         self._live: dict[int, str] = {}  # request → id
         self._seen: OrderedDict[tuple[int, str, float], None] = OrderedDict()
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that have come and not ended."""
+        return len(self._live)
+
     def take(self, event_id: str, data: Mapping[str, Any]) -> list[Record]:
         """The new records in one object of the stream. ValueError for what is no such object."""
         kind = data.get("type")

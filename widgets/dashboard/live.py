@@ -86,6 +86,7 @@ class LiveTab:
             self._wanted[name] = value, time.monotonic()
             self.desk.control(**{name: value})
         elif name in ("rate", "prompt_len", "output_len"):
+            self._begun = True
             self.load.change(**{name: value})
 
     def _press(self, name: str) -> None:
@@ -113,7 +114,9 @@ class LiveTab:
         self._begin(desk.state)
         feed = desk.feed
         paused = bool(desk.state.get("paused"))
-        head = words.live_headline(figures.pulse.tok_s, feed.running, feed.waiting, paused)
+        running = min(feed.running, feed.in_flight)
+        waiting = feed.in_flight - running
+        head = words.live_headline(figures.pulse.tok_s, running, waiting, paused)
         if int(now * 4) % 4 == 0:  # a headline that changes faster cannot be read
             figures.timeline.set_headline(head)
         self._show_answers(desk.state.get("provenance") == "simulated")
@@ -132,13 +135,12 @@ class LiveTab:
                 self.figures.cursor.move(req=req)
 
     def _begin(self, state: dict[str, Any]) -> None:
-        """The first visitor of an idle engine finds some load on it: there is something to see."""
-        if self._begun or not state:
+        """Who comes to an idle engine finds some load on it: there is something to see."""
+        if self._begun or not state or state["running"] or state["waiting"]:
             return
         self._begun = True
         slow = state["provenance"] == "measured" and state["device"].startswith("CPU")
-        idle = not (state["running"] or state["waiting"])
-        wanted = {"rate": (1 if slow else 6) if idle else 0, "output_len": 32 if slow else 96}
+        wanted = {"rate": 1 if slow else 6, "output_len": 32 if slow else 96}
         self.load.change(**wanted)
         self.form.set(**wanted)
 
@@ -177,4 +179,3 @@ def long_prompt(words_count: int = LONG_WORDS) -> str:
 
     text = " ".join(read_prompts())
     return f"{TOPIC} " + " ".join((text.split() * 20)[:words_count])
-

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import ipywidgets
 
+from widgets.background import Background
 from widgets.classroom import Desk
 from widgets.dashboard.figures import LiveFigures
-from widgets.dashboard.frame import Frame
+from widgets.dashboard.frame import BEAT_S, Frame
 from widgets.dashboard.live import ABSENT_S, LiveTab
 from widgets.dashboard.load import Load
 from widgets.dashboard.words import engine_status, origin
@@ -28,18 +31,24 @@ class Dashboard:
     def __init__(self, url: str | None = None, key: str | None = None) -> None:
         self.url, self.key = url or os.environ.get(URL, ""), key or os.environ.get(KEY, "")
         self.makers: dict[str, Callable[[], ipywidgets.Widget]] = {
-            "Live": self._live_panel,
-        }
+            "Live": self._live_panel, "Compare": self._compare, "Curve": self._curve,
+            "Cluster": self._cluster, "Class": self._class,
+        }  # fmt: skip
         self.frame = Frame(list(self.makers))
         self.body = ipywidgets.Box()
         self.body.add_class("mld-body")
         self.root = ipywidgets.VBox([self.frame, self.body])
         self.root.add_class("mld")
         self.live: LiveTab | None = None
+        self.tabs: dict[str, Any] = {}  # those that were opened, by name
         self._panels: dict[str, ipywidgets.Widget] = {}
         self._sampler = None
+        self._stopping = threading.Event()
+        self._beats = Background(threads=True, name="minillm-beat")
         if self.url:
             self._follow()
+        self.frame.on_here = self._woken
+        self._beats.start(self._beat)
         self.frame.observe(lambda change: self._show(change["new"]), names="selected")
         self._show(0)
         atexit.register(self.close)
@@ -47,6 +56,12 @@ class Dashboard:
     def close(self) -> None:
         """End what runs beside the page."""
         atexit.unregister(self.close)
+        self._stopping.set()
+        self._beats.wake()
+        self._beats.join(2 * BEAT_S)
+        for tab in self.tabs.values():
+            if hasattr(tab, "close"):
+                tab.close()
         if self.live is not None:
             self.live.load.close()
             self.live.desk.close()
@@ -68,26 +83,38 @@ class Dashboard:
         desk = Desk(self.url, self.key, figures, at_once=False)
         self.live = LiveTab(desk, Load(self.url, self.key).start(), figures)
         desk.on_publish += [self._refresh, self.live.refresh]
-        self.frame.on_here = self._woken
         desk.start()
 
+    def _beat(self) -> Iterator[float]:
+        """Say that the kernel lives; stop working for a page that is gone."""
+        presence = self.frame.presence
+        while not self._stopping.is_set():
+            self.frame.beat()
+            if self.live is not None:
+                self.live.load.paused = presence.absent_for > ABSENT_S
+            if presence.absent:
+                self._be_quiet(True)
+            yield BEAT_S / 2
+
     def _woken(self) -> None:
-        """The page is there: on this thread, so that it does not wait for the publisher."""
-        self.live.desk.quiet = False
+        """The page has said that it is there."""
+        self._be_quiet(False)
+
+    def _be_quiet(self, quiet: bool) -> None:
+        if self.live is not None:
+            self.live.desk.quiet = quiet
+        if "Class" in self.tabs:
+            self.tabs["Class"].quiet(quiet)
 
     def _refresh(self) -> None:
         """Ten times a second, on the watch's publisher."""
         desk, frame, live = self.live.desk, self.frame, self.live
-        frame.beat()
-        live.load.paused = frame.presence.absent_for > ABSENT_S
-        if frame.presence.absent:
-            desk.quiet = True
         frame.trouble = f"The engine is gone. {desk.trouble}" if desk.trouble else ""
         frame.origin = origin(desk.state)
         pulse, state = live.figures.pulse, desk.state
         frame.status = (
             "" if desk.trouble else
-            engine_status(pulse.age_s, desk.feed.running, bool(state.get("paused")))
+            engine_status(pulse.age_s, desk.feed.in_flight, bool(state.get("paused")))
         )  # fmt: skip
 
     # ── tabs ────────────────────────────────────────────────────────────────────────────────
@@ -101,3 +128,29 @@ class Dashboard:
 
     def _live_panel(self) -> ipywidgets.Widget:
         return self.live.panel() if self.live is not None else ipywidgets.HTML(NO_ENGINE)
+
+    # Each is imported when it is first opened: a page is ready sooner.
+
+    def _compare(self) -> ipywidgets.Widget:
+        from widgets.dashboard.compare import CompareTab
+
+        return self._open("Compare", CompareTab())
+
+    def _curve(self) -> ipywidgets.Widget:
+        from widgets.dashboard.curve import CurveTab
+
+        return self._open("Curve", CurveTab(self.live))
+
+    def _cluster(self) -> ipywidgets.Widget:
+        from widgets.dashboard.cluster import ClusterTab
+
+        return self._open("Cluster", ClusterTab())
+
+    def _class(self) -> ipywidgets.Widget:
+        from widgets.dashboard.class_tab import ClassTab
+
+        return self._open("Class", ClassTab())
+
+    def _open(self, name: str, tab: Any) -> ipywidgets.Widget:
+        self.tabs[name] = tab
+        return tab.panel()
