@@ -11,13 +11,12 @@ same arrival times; neither has the other's prefix cache.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from minillm.core import Arrival, LLMEngine, SamplingParams, drive, request_metrics
+from minillm.core import Arrival, LLMEngine, request_metrics
 from minillm.core.metrics import RequestMetrics
 from widgets import legs
 from widgets.headline import policy_title
@@ -153,10 +152,5 @@ class Comparison:
         """On the driver: an engine for one run; before the first one the model is warmed up."""
         if not self._warm:
             self._warm = True
-            engine = self.llm.new_engine("continuous")
-            prompt = self.arrivals[0].prompt_token_ids if self.arrivals else (1,)
-            params = SamplingParams(max_tokens=4, ignore_eos=True)
-            arrivals = [Arrival(f"warm-up-{i}", prompt, params) for i in range(2)]
-            for _ in drive(engine, arrivals, time.sleep):
-                pass
+            legs.warm_up(self.llm, self.arrivals[0].prompt_token_ids if self.arrivals else (1,))
         return self.llm.new_engine(policy, **self.settings)

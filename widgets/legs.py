@@ -7,14 +7,16 @@ the run before, and no thread outlives the kernel.
 from __future__ import annotations
 
 import atexit
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from minillm.core import Arrival, LLMEngine, RunnerInfo, Scheduler, Trace
+from minillm.core import Arrival, LLMEngine, RunnerInfo, SamplingParams, Scheduler, Trace, drive
 
 if TYPE_CHECKING:
+    from minillm.llm import LLM
     from widgets.session import EngineSession
 
 EXIT_LIMIT_S = 1.0
@@ -71,6 +73,14 @@ def stop_others(session: EngineSession, info: RunnerInfo, limit_s: float) -> Non
         if other is not session and any(one.runner.info is info for one in other.engines):
             other.stop()
             other.join(limit_s)
+
+
+def warm_up(llm: LLM, prompt: Sequence[int]) -> None:
+    """Have the model compute a little, so that the first run is no slower than the next ones."""
+    params = SamplingParams(max_tokens=4, ignore_eos=True)
+    arrivals = [Arrival(f"warm-up-{i}", tuple(prompt), params) for i in range(2)]
+    for _ in drive(llm.new_engine("continuous"), arrivals, time.sleep):
+        pass
 
 
 @atexit.register
