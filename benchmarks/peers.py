@@ -28,7 +28,7 @@ from benchmarks.peers_table import Round, is_quiet, markdown, summarise
 from minillm.model.default_model import ensure_default_model
 from minillm.model.devices import choose_device, choose_dtype, usable_cores
 
-CHOICES = ("W0", "W1", "W2")  # W3's arrivals need a server
+CHOICES = ("W0", "W1", "W2", "B1")  # W3's arrivals need a server
 
 
 def say(text: str) -> None:
@@ -36,8 +36,9 @@ def say(text: str) -> None:
 
 
 def load_requests(workload: str) -> list[dict]:
-    """The workload as the protocol wants it."""
-    requests = json.loads(WORKLOADS.read_text(encoding="utf-8"))["workloads"][workload]
+    """The workload as the protocol wants it; B1, a batch of one, is the first request of W1."""
+    workloads = json.loads(WORKLOADS.read_text(encoding="utf-8"))["workloads"]
+    requests = workloads["W1"][:1] if workload == "B1" else workloads[workload]
     return [{key: r[key] for key in ("id", "prompt_ids", "max_tokens")} for r in requests]
 
 

@@ -74,42 +74,53 @@ def test_rotation_depends_on_the_distance_alone(tiny):
     torch.testing.assert_close(Rope.rotate_(q.clone(), *rope.at(torch.tensor([0]))), q)
 
 
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+    torch.bfloat16: {"rtol": 0.02, "atol": 0.05},
+}
+
+
+def skip_unless_packed(dtype):
+    if not can_pack(dtype):
+        pytest.skip(f"this torch or this CPU has no packed {dtype} linear layers")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 5, 32, 200])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_packed_linear_agrees_with_plain(rows, with_bias):
-    if not can_pack():
-        pytest.skip("this torch or this CPU has no packed bfloat16 linear layers")
+def test_packed_linear_agrees_with_plain(dtype, rows, with_bias):
+    skip_unless_packed(dtype)
     generator = torch.Generator().manual_seed(1)
-    weight = torch.randn(96, 64, generator=generator).bfloat16()
-    bias = torch.randn(96, generator=generator).bfloat16() if with_bias else None
-    x = torch.randn(rows, 64, generator=generator).bfloat16()
+    weight = torch.randn(96, 64, generator=generator).to(dtype)
+    bias = torch.randn(96, generator=generator).to(dtype) if with_bias else None
+    x = torch.randn(rows, 64, generator=generator).to(dtype)
     layer = make_linear(weight, bias)
     assert isinstance(layer, PackedLinear)
     exact = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
-    torch.testing.assert_close(layer(x).double(), exact, rtol=0.01, atol=0.05)
-    torch.testing.assert_close(layer(x), PlainLinear(weight, bias)(x), rtol=0.02, atol=0.05)
+    torch.testing.assert_close(layer(x).double(), exact, **TOLERANCE[dtype])
+    torch.testing.assert_close(layer(x), PlainLinear(weight, bias)(x), **TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 32, 200])
-def test_what_follows_a_packed_product_agrees_with_plain(rows):
-    if not can_pack():
-        pytest.skip("this torch or this CPU has no packed bfloat16 linear layers")
+def test_what_follows_a_packed_product_agrees_with_plain(dtype, rows):
+    skip_unless_packed(dtype)
     generator = torch.Generator().manual_seed(2)
-    gate, up = torch.randn(2, 96, 64, generator=generator).bfloat16()
-    x = torch.randn(rows, 64, generator=generator).bfloat16() / 8
-    residual = torch.randn(rows, 96, generator=generator).bfloat16()
+    gate, up = torch.randn(2, 96, 64, generator=generator).to(dtype)
+    x = torch.randn(rows, 64, generator=generator).to(dtype) / 8
+    residual = torch.randn(rows, 96, generator=generator).to(dtype)
     gated = make_gated(gate, up)
     assert isinstance(gated, PackedGated)
     exact = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
-    torch.testing.assert_close(gated(x).double(), exact, rtol=0.02, atol=0.02)
-    torch.testing.assert_close(PlainGated(gate, up)(x).double(), exact, rtol=0.04, atol=0.04)
+    torch.testing.assert_close(gated(x).double(), exact, **TOLERANCE[dtype])
+    torch.testing.assert_close(PlainGated(gate, up)(x).double(), exact, **TOLERANCE[dtype])
     exact = residual.double() + x.double() @ up.double().T
     for layer in (make_linear(up), PlainLinear(up)):
         added = layer.add_to(residual.clone(), x)
-        torch.testing.assert_close(added.double(), exact, rtol=0.01, atol=0.03)
+        torch.testing.assert_close(added.double(), exact, **TOLERANCE[dtype])
 
 
-def test_other_dtypes_stay_plain():
-    assert isinstance(make_gated(torch.zeros(4, 4), torch.zeros(4, 4)), PlainGated)
-    assert isinstance(make_linear(torch.zeros(4, 4)), PlainLinear)
-    assert isinstance(make_linear(torch.zeros(4, 4, dtype=torch.float64)), PlainLinear)
+def test_float64_stays_plain():
+    wide = torch.zeros(4, 4, dtype=torch.float64)
+    assert isinstance(make_linear(wide), PlainLinear)
+    assert isinstance(make_gated(wide, wide), PlainGated)
