@@ -52,7 +52,7 @@ function parseColor(color) {
 
 /** The palette for an element: on JupyterLab's page its background, else by what the system prefers. */
 export function readTheme(el) {
-  const style = getComputedStyle(el);
+  const style = getComputedStyle(el.isConnected ? el : document.body); // a view may be made before it is shown
   const jp = (name) => style.getPropertyValue(name).trim();
   const page = luminance(jp("--jp-layout-color0"));
   if (page === null) {
