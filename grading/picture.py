@@ -28,12 +28,17 @@ def picture(run: Replay, steps: int | None = None) -> str:
 
 
 def strips(
-    rows: Sequence[tuple[str, str]], columns: int, label: str, *, missing: str = "never scheduled"
+    rows: Sequence[tuple[str, str]],
+    columns: int,
+    label: str,
+    *,
+    missing: str = "never scheduled",
+    unit: int = 1,
 ) -> str:
     """Rows of marks as SVG: (name, a character a column: p, d, x, "·" or a blank).
 
     columns: how many to reserve, cut to MAX_STEPS. label: the text alternative.
-    missing: what stands in a row in which nothing is computed.
+    missing: what stands in a row in which nothing is computed. unit: what a column is worth.
     """
     columns = min(max(columns, 1), MAX_STEPS)
     cell = CELL if columns <= 14 else 280 / columns
@@ -51,7 +56,8 @@ def strips(
     every = 1 if columns <= 14 else 5
     for position in range(0, columns + 1, every):
         x = LEFT + position * cell
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{position}</text>')
+        at = position * unit
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{at}</text>')
     width, height = max(LEFT + columns * cell + 12, LEFT_OUT), bottom + 18
     label = escape(label, quote=True)
     return (
