@@ -246,6 +246,10 @@ def _calibrate(args: argparse.Namespace, output: Output) -> dict:
     from minillm.llm import LLM
 
     with LLM(**options.model_settings(args)) as llm:
+        output.note(
+            f"Measuring products and steps of {llm.info.model} on {llm.info.device}: about 20 s "
+            "when nothing else runs, much longer beside other work."
+        )
         report = calibrate(llm)
     output.say(f"measured on {report['device']}, {report['model']} {report['dtype']}")
     rows = [
