@@ -10,7 +10,9 @@ from importlib import import_module
 from grading.replay import replay
 from grading.report import CheckReport, Group, show
 
-EXERCISES = ("lesson_01", "lesson_02", "lesson_03", "lesson_04", "lesson_05", "lesson_08")
+EXERCISES = (
+    "lesson_01", "lesson_02", "lesson_03", "lesson_04", "lesson_05", "lesson_06", "lesson_08",
+)
 
 
 def check(exercise: str, **objects: object) -> CheckReport:

@@ -1,5 +1,6 @@
 """Engine steps as tables: how a step's time grows with its users, and what sits idle meanwhile.
 
+steps_card(trace)                             # of a run with one request
 users_card(llm, {1: run_steps(llm, 1, 32), 8: run_steps(llm, 8, 32)})
 idle_card(gpu, run_steps(gpu, 1, 512).decode)
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from minillm.core.trace import StepRecord
+from minillm.core.trace import PREFILL, StepRecord, Trace
 from minillm.sim.activity import GPUActivity
 from widgets import cards
 from widgets.headline import number3, percent, seconds
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from minillm.llm import LLM
 
 USERS = ("users", "one decode step", "× one user's", "tok/s in all", "tok/s per user")
+STEPS = ("step", "kind", "tokens computed", "read from the KV cache", "token given", "time")
 IDLE = ("asked", "share", "what it says")
 
 
@@ -36,6 +38,20 @@ def users_card(llm: LLM, runs: Mapping[int, Steps], context: str = "") -> cards.
     times = number3(_lasted(runs[last].decode) / alone)
     title = f"{last // first}× the users: a step takes {times}× the time."
     return _table(title, f"{_where(llm)}{f', {context}' if context else ''}", USERS, rows)
+
+
+def steps_card(trace: Trace) -> cards.Html:
+    """A run of one request, a row a step: what is computed, what is read back, what comes out."""
+    rows, given = [], 0
+    for number, step in enumerate(trace.steps, 1):
+        [row] = step.rows
+        given += row.token_id is not None
+        token = f"number {given}" if row.token_id is not None else "none yet"
+        kind = "prefill" if row.kind == PREFILL else "decode"
+        rows.append((f"{number}", kind, f"{row.n_tokens}", f"{row.start}", token,
+                     seconds(_lasted(step))))  # fmt: skip
+    title = "One request, step by step"
+    return _table(title, cards.provenance(trace.header), STEPS, rows)
 
 
 def idle_card(llm: LLM, step: StepRecord) -> cards.Html:
