@@ -7,6 +7,8 @@ can print. Errors are ValueError, in one sentence.
 from __future__ import annotations
 
 import functools
+import math
+import mmap
 import os
 import platform
 from collections.abc import Sequence
@@ -150,6 +152,17 @@ def to_device(values: Sequence, dtype: torch.dtype, device: torch.device) -> tor
     if device.type == "cuda":
         return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
     return torch.tensor(values, dtype=dtype, device=device)
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros that on a CPU take memory only where they're written to.
+
+    torch.zeros writes them all: a KV cache of 1 GiB would be 1 GiB from the start.
+    """
+    size = math.prod(shape)
+    if device.type != "cpu" or not size:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.frombuffer(mmap.mmap(-1, size * dtype.itemsize), dtype=dtype).view(*shape)
 
 
 def device_text(device: torch.device, threads: int) -> str:

@@ -209,13 +209,13 @@ class ModelRunner(Runner):
         return packed.split([count, count, count, len(logit_rows)])
 
     def _allocate(self, num_blocks: int) -> torch.Tensor:
-        """The pool and its null block. Zeros cost no memory until they're written to."""
+        """The pool and its null block. On a CPU zeros cost no memory until written to."""
         c = self.model_config
         slots = (num_blocks + 1) * self.block_size
         shape = (c.num_layers, slots, 2, c.num_kv_heads, c.head_dim)
         if self.poison:
             return torch.full(shape, float("nan"), dtype=self.dtype, device=self.device)
-        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+        return devices.zeros(shape, self.dtype, self.device)
 
     def _gpu_memory_used(self) -> int:
         """Bytes of GPU memory that others (and torch itself) already hold."""

@@ -23,6 +23,7 @@ from minillm.core.request import Request
 from minillm.model.attention.base import AttentionMetadata
 from minillm.model.attention.products import ProductGroup, attend_products, suits_products
 from minillm.model.attention.sdpa import LengthGroup, SDPABackend, gather_slots
+from minillm.model.devices import zeros
 
 # Few shelves: on one that is half empty a row costs less than starting another product does.
 CAPACITIES = (128, 256, 512, 768)  # then by half as much again
@@ -47,7 +48,8 @@ class Shelf:
         layers, _, _, kv_heads, head_dim = like.shape
         shape = (layers, 2, places, kv_heads, capacity, head_dim)
         self.capacity = capacity
-        self.store = like.new_zeros(shape)  # zeros: what is masked must be finite
+        # Zeros, because what is masked must be finite.
+        self.store = zeros(shape, like.dtype, like.device)
         self.members: list[Request] = []
 
     def load(self, place: int, tokens: torch.Tensor) -> None:
