@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from minillm.bench.sse import SSEParser
-
 if TYPE_CHECKING:
     import httpx
+
+    from minillm.bench.sse import SSEParser
 
 MAX_TOKENS = 80  # of an answer, unless asked for more
 CONNECT_S = 5.0
@@ -69,7 +69,7 @@ class ClassClient:
             "temperature": temperature, "stream": True,
         }  # fmt: skip
         headers = {"X-Request-Id": request_id} if request_id else {}
-        parser, path = SSEParser(), "/v1/chat/completions"
+        parser, path = _parser(), "/v1/chat/completions"
         with self._stream("POST", path, ANSWER_S, headers=headers, json=body) as parts:
             for part in parts:
                 for event in parser.feed(part):
@@ -85,7 +85,7 @@ class ClassClient:
     def follow(self, last_id: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         """(id, object) of each frame of /trace, on from that id. Ends when the server ends it."""
         headers = {"Last-Event-ID": last_id} if last_id else {}
-        parser = SSEParser()
+        parser = _parser()
         with self._stream("GET", "/trace", STALE_S, headers=headers) as parts:
             for part in parts:
                 for event in parser.feed(part):
@@ -183,3 +183,9 @@ def _refusal(answer: httpx.Response) -> ClassError:
         return ClassError(error["message"], answer.status_code, error.get("code"))
     except (ValueError, LookupError, TypeError):
         return ClassError(f"The server answered HTTP {answer.status_code}.", answer.status_code)
+
+
+def _parser() -> SSEParser:
+    from minillm.bench.sse import SSEParser
+
+    return SSEParser()

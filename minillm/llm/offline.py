@@ -22,12 +22,10 @@ from minillm.core import (
     LLMEngine,
     Runner,
     SamplingParams,
-    Scheduler,
-    SchedulerConfig,
     Trace,
     drive,
 )
-from minillm.core.config import check_policy
+from minillm.llm.settings import CPU_BUDGET, GPU_BUDGET, Policy, check_policy, scheduler_config
 from minillm.llm.shared_runner import SharedRunner
 from minillm.llm.simulated import PseudoDetokenizer, PseudoTokenizer
 from minillm.llm.text import Completion, Message, Prompt, TextStream, is_one_prompt
@@ -36,10 +34,7 @@ if TYPE_CHECKING:
     from minillm.sim import SimulatedRunner
     from minillm.sim.runner import StepCost
 
-Policy = str | type[Scheduler]
-
 GiB = 1 << 30
-CPU_BUDGET, GPU_BUDGET = 512, 2048  # tokens in one step, unless told
 CACHE_SETTINGS = ("num_blocks", "enable_prefix_caching")
 
 
@@ -77,7 +72,7 @@ class LLM:
         enforce_eager: bool = False,
         poison: bool = False,
     ) -> None:
-        _check_policy(policy)
+        check_policy(policy)
         from minillm.model import devices, loader
         from minillm.model.parallel import load_runner
         from minillm.model.tokenizer import Tokenizer
@@ -88,7 +83,7 @@ class LLM:
         source = loader.resolve_model(model)
         model_config = loader.load_config(source)
         limit = model_config.max_position_embeddings
-        scheduler = _scheduler_config(
+        scheduler = scheduler_config(
             CPU_BUDGET if chosen.type == "cpu" else GPU_BUDGET,
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=max_num_batched_tokens,
@@ -138,9 +133,9 @@ class LLM:
         """
         from minillm.sim import SimulatedRunner
 
-        _check_policy(policy)
+        check_policy(policy)
         runner = runner or SimulatedRunner(cost_model)
-        scheduler = _scheduler_config(
+        scheduler = scheduler_config(
             GPU_BUDGET, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
             enable_chunked_prefill=enable_chunked_prefill, max_model_len=max_model_len,
         )  # fmt: skip
@@ -237,7 +232,7 @@ class LLM:
         Its first step takes over the KV memory from engines made before (shared_runner.py).
         """
         policy = policy or self.policy
-        _check_policy(policy)
+        check_policy(policy)
         cache_settings = {k: settings.pop(k) for k in CACHE_SETTINGS if k in settings}
         cache = replace(self.config.cache, **cache_settings)
         if cache.num_blocks > self.config.cache.num_blocks:
@@ -294,15 +289,3 @@ class LLM:
             stream = self._streams.get(output.request_id)
             if stream is not None:
                 stream.take(output)
-
-
-def _check_policy(policy: Policy) -> None:
-    if not (isinstance(policy, type) and issubclass(policy, Scheduler)):
-        check_policy(policy)
-
-
-def _scheduler_config(default_budget: int, **settings: Any) -> SchedulerConfig:
-    if settings["max_num_batched_tokens"] is None:
-        whole = 0 if settings["enable_chunked_prefill"] else settings["max_model_len"]
-        settings["max_num_batched_tokens"] = max(default_budget, whole)
-    return SchedulerConfig(**settings)
