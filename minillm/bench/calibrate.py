@@ -120,11 +120,15 @@ def measure_steps(llm: LLM) -> list[StepSample]:
     """Prefill and decode steps of the loaded model, at several batch and prompt sizes."""
     longest = llm.config.max_len - OUTPUTS
     prompts = sorted({min(size, longest) for size in PROMPTS})
+    budget = max(llm.config.scheduler.max_num_batched_tokens, *BATCHES)
     run_steps(llm, 2, prompts[0], OUTPUTS)  # warm-up
     prefills, decodes = [], []
     for batch in BATCHES:
         for prompt in prompts:
-            runs = [run_steps(llm, batch, prompt, OUTPUTS) for _ in range(ROUNDS)]
+            runs = [
+                run_steps(llm, batch, prompt, OUTPUTS, max_num_batched_tokens=budget)
+                for _ in range(ROUNDS)
+            ]
             prefills.append(min((run.prefill for run in runs), key=seconds_of))
             decodes.append(min((run.decode for run in runs), key=seconds_of))
     # One kind after the other, so that every second one is half of each.

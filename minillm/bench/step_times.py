@@ -24,15 +24,30 @@ class Steps(NamedTuple):
     decode: StepRecord
 
 
-def run_steps(llm: LLM, batch: int, prompt: int, outputs: int = 7) -> Steps:
-    """Serve `batch` prompts of `prompt` tokens at once, `outputs` tokens each; each prompt whole.
+def run_steps(
+    llm: LLM,
+    batch: int,
+    prompt: int,
+    outputs: int = 7,
+    *,
+    max_num_batched_tokens: int | None = None,
+) -> Steps:
+    """Serve `batch` prompts of `prompt` tokens at once, `outputs` tokens each (at least 2).
 
-    outputs: at least 2. Raises ValueError for sizes that cannot be, and the engine's error.
+    max_num_batched_tokens: None reads all prompts in one step. Raises ValueError for sizes that do
+    not fit, and the engine's error.
     """
     for name, value, least in (("batch", batch, 1), ("prompt", prompt, 1), ("outputs", outputs, 2)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name} must be an integer ≥ {least}, got {value!r}.")
-    budget = max(llm.config.scheduler.max_num_batched_tokens, batch * prompt)
+    cache, each = llm.config.cache, prompt + outputs
+    blocks = batch * -(-each // cache.block_size)
+    if each > llm.config.max_len or blocks > cache.num_blocks:
+        raise ValueError(
+            f"{batch} × ({prompt} + {outputs}) tokens do not fit at once: a sequence has at most "
+            f"{llm.config.max_len}, the KV cache {cache.num_blocks} blocks of {cache.block_size}."
+        )
+    budget = max_num_batched_tokens or batch * prompt
     engine = llm.new_engine(
         "continuous", max_num_seqs=batch, max_num_batched_tokens=budget,
         enable_prefix_caching=False,
