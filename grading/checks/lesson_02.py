@@ -50,10 +50,14 @@ def random_samples(seed: int, count: int, longest: int) -> list[tuple[list[float
     return drawn
 
 
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def law_holds(args: dict, answer: object) -> Finding:
     """Its three numbers fit together: rate · time = number."""
     numbers = answer["value"]
-    if not (isinstance(numbers, list) and len(numbers) == 3):
+    if not (isinstance(numbers, list) and len(numbers) == 3 and all(map(is_number, numbers))):
         return "three numbers: rate, mean time, mean number", show(numbers)
     rate, time, number = numbers
     if same(rate * time, number):

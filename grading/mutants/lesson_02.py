@@ -149,6 +149,14 @@ def nothing(first, second):
     return None
 
 
+def lesson_waits(arrivals, services):
+    return [None] * len(arrivals)
+
+
+def lesson_law(arrivals, departures):
+    return [None, None, None]
+
+
 RIGHT = [
     {"fifo_waits": fifo_waits, "littles_law": littles_law},
     {"fifo_waits": fifo_by_heap, "littles_law": law_by_integration},
@@ -165,4 +173,5 @@ WRONG = [
 STUBS = [
     {"fifo_waits": stub_waits, "littles_law": stub_law},
     {"fifo_waits": nothing, "littles_law": nothing},
+    {"fifo_waits": lesson_waits, "littles_law": lesson_law},
 ]
