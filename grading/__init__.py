@@ -11,15 +11,9 @@ from grading.replay import replay
 from grading.report import CheckReport, Group, show
 
 EXERCISES = (
-    "lesson_01",
-    "lesson_02",
-    "lesson_03",
-    "lesson_04",
-    "lesson_05",
-    "lesson_06",
-    "lesson_07",
-    "lesson_08",
-)
+    "lesson_01", "lesson_02", "lesson_03", "lesson_04", "lesson_05", "lesson_06", "lesson_07",
+    "lesson_08", "lesson_09", "lesson_11",
+)  # fmt: skip
 
 
 def check(exercise: str, **objects: object) -> CheckReport:
