@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))  # run as a script, whatever the working folder
 from minillm.serve.server import listen  # noqa: E402
 from minillm.serve.supervised import Child, ChildGroup  # noqa: E402
 from tools.lab import has_display, interrupt  # noqa: E402
+from widgets.dashboard.frame import ABSENT_S  # noqa: E402
 
 HOST = "127.0.0.1"
 NOTEBOOK = ROOT / "notebooks" / "dashboard.ipynb"
@@ -94,6 +95,9 @@ def engine_command(args: argparse.Namespace, port: int) -> list[str]:
 
 
 def voila_command(port: int, cull_after_s: int) -> list[str]:
+    """A kernel falls silent ABSENT_S after its page; it is idle from then on."""
+    interval_s = max(1, min(15, cull_after_s // 8))
+    idle_s = max(1, cull_after_s - round(ABSENT_S) - interval_s)
     command = [
         sys.executable, "-m", "voila", str(NOTEBOOK),
         f"--Voila.ip={HOST}",
@@ -102,8 +106,8 @@ def voila_command(port: int, cull_after_s: int) -> list[str]:
         "--no-browser",
         "--template=minillm",
         # Voila does not end the kernels of pages that were closed: this does.
-        f"--MappingKernelManager.cull_idle_timeout={cull_after_s}",
-        f"--MappingKernelManager.cull_interval={max(1, min(30, cull_after_s // 4))}",
+        f"--MappingKernelManager.cull_idle_timeout={idle_s}",
+        f"--MappingKernelManager.cull_interval={interval_s}",
         "--MappingKernelManager.cull_connected=False",
         # Of the extensions that JupyterLab has here, those that these widgets need.
         *(f"--VoilaConfiguration.extension_allowlist={name}" for name in EXTENSIONS),

@@ -103,7 +103,7 @@ class Visitor:
         if address.scheme not in ("data", "blob") and address.hostname != "127.0.0.1":
             self.external.append(url)
 
-    def open(self, theme: str = "light", limit_s: float = 60.0) -> float:
+    def open(self, theme: str = "light", limit_s: float = 150.0) -> float:
         """Go there and wait until the engine is shown; seconds that it took."""
         begun = time.monotonic()
         self.page.goto(f"{self.url}?theme={theme}", timeout=limit_s * 1000)

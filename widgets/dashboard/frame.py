@@ -15,8 +15,9 @@ import traitlets
 from widgets import assets
 
 BEAT_S = 1.0
-# A hidden page may be woken only once a minute; a closed one never comes back.
-ABSENT_S = 75.0
+# A page says every 2 s that it is there. A hidden one may be woken only once a minute: it is quiet
+# meanwhile, and keeps its kernel, because its connection stays open.
+ABSENT_S = 20.0
 
 
 class Presence:

@@ -25,7 +25,6 @@ RATES = (0, 0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 LENGTHS = (8, 16, 32, 64, 96, 128, 192, 256)
 PROMPTS = (*LENGTHS, 512, 1000)
 BURST, LONG_WORDS, ANSWER = 16, 900, 160
-ABSENT_S = 12.0  # the page has been closed, not only hidden: nothing is sent any more
 TOPIC = "Summarise what follows in one sentence."
 
 

@@ -14,7 +14,7 @@ from widgets.background import Background
 from widgets.classroom import Desk
 from widgets.dashboard.figures import LiveFigures
 from widgets.dashboard.frame import BEAT_S, Frame
-from widgets.dashboard.live import ABSENT_S, LiveTab
+from widgets.dashboard.live import LiveTab
 from widgets.dashboard.load import Load
 from widgets.dashboard.words import engine_status, origin
 
@@ -91,7 +91,7 @@ class Dashboard:
         while not self._stopping.is_set():
             self.frame.beat()
             if self.live is not None:
-                self.live.load.paused = presence.absent_for > ABSENT_S
+                self.live.load.paused = presence.absent
             if presence.absent:
                 self._be_quiet(True)
             yield BEAT_S / 2

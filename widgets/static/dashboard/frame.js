@@ -48,7 +48,13 @@ export class FrameView {
     this.on("msg:custom", (message) => message?.kind === "beat" && this.beat());
     const ticker = setInterval(() => this.everySecond(), 500);
     const stopTheme = watchTheme(() => this.retheme());
-    this.cleanup = () => { clearInterval(ticker); stopTheme(); };
+    const onShown = () => { this.said = -Infinity; this.everySecond(); };
+    document.addEventListener("visibilitychange", onShown);
+    this.cleanup = () => {
+      clearInterval(ticker);
+      stopTheme();
+      document.removeEventListener("visibilitychange", onShown);
+    };
     this.said = 0;
     this.retheme();
     this.showTabs();
