@@ -8,10 +8,10 @@ is what.)
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
 HASH_BYTES = 16
 
@@ -35,7 +35,7 @@ class Block:
 def root_hash(salt: str | None) -> bytes:
     """The parent of a first block. Typed: no salt and the empty salt are different tenants."""
     tag = b"none" if salt is None else b"salt:" + salt.encode()
-    return hashlib.blake2b(tag, digest_size=HASH_BYTES).digest()
+    return blake2b(tag, digest_size=HASH_BYTES).digest()
 
 
 def pack(token_ids: Sequence[int]) -> bytes:
@@ -48,7 +48,7 @@ def pack(token_ids: Sequence[int]) -> bytes:
 
 def chain_hash(parent: bytes, content: bytes) -> bytes:
     """blake2b over the parent's hash and the packed tokens: equal prefixes, equal hashes."""
-    return hashlib.blake2b(parent + content, digest_size=HASH_BYTES).digest()
+    return blake2b(parent + content, digest_size=HASH_BYTES).digest()
 
 
 class BlockPool:
@@ -80,15 +80,15 @@ class BlockPool:
 
         Raises IndexError, and nothing is taken, when fewer are free: ask num_free first.
         """
-        free = self._free
+        free, cached = self._free, self._cached
         num_evicted = max(count - len(free), 0)
-        if num_evicted > len(self._cached):
+        if num_evicted > len(cached):
             raise IndexError(
                 f"{count} KV blocks are wanted and {self.num_free} of {self.num_blocks} are free."
             )
         blocks = [free.popleft() for _ in range(count - num_evicted)]
         for _ in range(num_evicted):
-            _, block = self._cached.popitem(last=False)
+            _, block = cached.popitem(last=False)
             del self._by_hash[block.block_hash]
             block.block_hash = block.content = None
             blocks.append(block)

@@ -108,12 +108,13 @@ class KVCacheManager:
         """Take the request's blocks back; returns how many nobody else holds. Twice is fine."""
         self._owners.pop(request.request_id, None)
         freed = 0
+        ops, release, index = self._ops, self.pool.release, request.index
         for block in reversed(request.blocks):  # the tail goes first, the prefix lives longer
-            self._ops.append(("f", block.block_id, request.index))
-            if self.pool.release(block):
+            ops.append(("f", block.block_id, index))
+            if release(block):
                 freed += 1
                 if block.block_hash is not None:
-                    self._ops.append(("c", block.block_id, request.index))
+                    ops.append(("c", block.block_id, index))
         request.blocks, request.block_ids = [], ()
         request.num_slots = request.num_cached_blocks = 0
         return freed
@@ -159,8 +160,8 @@ class KVCacheManager:
         parent = hashes[-1] if hashes else root_hash(request.cache_salt)
         packed = pack(request.token_ids[first * size : count * size])
         width = len(packed) // (count - first)
-        for start in range(0, len(packed), width):
-            content = packed[start : start + width]
+        contents = [packed[i : i + width] for i in range(0, len(packed), width)]
+        request.block_contents += contents
+        for content in contents:
             parent = chain_hash(parent, content)
             hashes.append(parent)
-            request.block_contents.append(content)
