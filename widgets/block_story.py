@@ -85,9 +85,12 @@ def _preempted(trace: Trace, record: StepRecord, state: BlockState) -> tuple[str
     ops = record.raw_blocks
     last_free = max(i for i, (op, _, req) in enumerate(ops) if op == "f" and req == victim)
     takers = [req for op, _, req in ops[last_free:] if op == "a" and req != victim]
-    who = letter(takers[0]) if takers else "another request"
-    need = plural(sum(req == takers[0] for req in takers), "block") if takers else "room"
-    text = f"The pool is full: {who} needs {need}, so {letter(victim)} gives {given} back."
+    name = letter(victim)
+    if takers:
+        need = plural(sum(req == takers[0] for req in takers), "block")
+        text = f"The pool is full: {letter(takers[0])} needs {need}, so {name} gives {given} back."
+    else:  # nobody took a block behind it: it had asked for one itself
+        text = f"The pool is full when {name} itself needs a block, so it gives {given} back."
     event = _event(trace, victim)
     lead = f"{letter(victim)} was admitted last."
     if kept := given - freed:

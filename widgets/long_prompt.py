@@ -12,12 +12,16 @@ The long prompt is sent once each of the others has had `after` tokens, so that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 from minillm.core import Arrival, LLMEngine, RequestOutput, SamplingParams, Trace
-from widgets import legs
+from widgets import cards, legs
+from widgets.figures import static_figure
+from widgets.frames import letter
+from widgets.headline import headline, seconds
 from widgets.legs import Leg
 from widgets.report import RunReport
 from widgets.session import STOP_LIMIT_S, EngineSession
@@ -37,25 +41,52 @@ def budget_name(budget: Budget) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LongPromptResult(RunReport):
-    """budgets: by lane."""
+    """budgets: by lane. others: how many requests there are beside the long prompt."""
 
     budgets: tuple[Budget, ...] = ()
+    others: int = 0
 
     @property
     def runs(self) -> dict[str, Trace]:
-        """The lanes' traces by the name of their budget."""
-        return {budget_name(self.budgets[lane]): t for lane, t in sorted(self.traces.items())}
+        """The runs that the long prompt came to, by the name of their budget."""
+        return {
+            budget_name(self.budgets[lane]): trace
+            for lane, trace in sorted(self.traces.items())
+            if len(trace.request_ids()) > self.others
+        }
 
     @property
     def stalls(self) -> list[Stall]:
-        """By lane."""
+        """Of these runs."""
         return [measure_stall(trace) for trace in self.runs.values()]
+
+    def ratio(self, lane: int) -> float | None:
+        """How many times the usual gap the longest one is; None where the run does not tell."""
+        trace = self.runs.get(budget_name(self.budgets[lane]))
+        return None if trace is None else measure_stall(trace).ratio
+
+    @property
+    def finding(self) -> str:
+        """What the others waited, a sentence a line; empty where a run was stopped before."""
+        return "\n".join(
+            f"{name}: the others wait at most {seconds(stall.worst_s)} for {letter(stall.req)}."
+            for name, stall in zip(self.runs, self.stalls, strict=True)
+            if stall.worst_s is not None
+        )
 
     def __repr__(self) -> str:
         return "\n".join([repr(stall_table(self.runs)), *self.remarks()])
 
     def _repr_html_(self) -> str:
-        return stall_table(self.runs).html + super()._repr_html_()
+        runs, picture = self.runs, ""
+        if runs and all(trace.steps for trace in runs.values()):
+            traces = list(runs.values())
+            head = replace(headline(traces, list(runs)), text=self.finding, notes=[])
+            picture = static_figure(traces, list(runs), head=head).svg
+            picture = f"<summary>The timeline as a still picture</summary>{picture}"
+            picture = f"<details>{picture}</details>"
+        remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks())
+        return stall_table(runs).html + (cards.card(remarks, picture) if remarks or picture else "")
 
 
 class LongPrompt:
@@ -115,11 +146,7 @@ class LongPrompt:
 
     async def finished(self) -> LongPromptResult:
         """Wait for both runs; figures, and what went wrong."""
-        report = await self.session.finished()
-        return LongPromptResult(
-            report.traces, report.errors, report.num_errors, report.refused, report.stopped,
-            budgets=(self.a, self.b),
-        )  # fmt: skip
+        return self._result(await self.session.finished())
 
     def close(self) -> None:
         """Stop and let go of the views."""
@@ -144,6 +171,17 @@ class LongPrompt:
 
     def _repr_mimebundle_(self, **kwargs: object) -> object:
         return self.panel._repr_mimebundle_(**kwargs)
+
+    def _result(self, report: RunReport) -> LongPromptResult:
+        return LongPromptResult(
+            report.traces, report.errors, report.num_errors, report.refused, report.stopped,
+            budgets=(self.a, self.b), others=len(self.others),
+        )  # fmt: skip
+
+    def _conclude(self, report: RunReport) -> None:
+        """Say above the timeline what the others waited, rather than how fast both runs were."""
+        if finding := self._result(report).finding:
+            self.timeline.set_headline(finding)
 
     # ── on the driver ───────────────────────────────────────────────────────────────────────
 

@@ -10,6 +10,7 @@ import ipywidgets
 from minillm.core import Trace
 from widgets import cards
 from widgets.controls import ROW, RunButtons
+from widgets.shapes import PALETTE
 from widgets.stalls import measure_stall, stall_sentence, step_picture
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def long_prompt_panel(long: LongPrompt) -> ipywidgets.VBox:
     """The panel of a LongPrompt."""
     prompt = ipywidgets.Textarea(
         value=long.prompt, placeholder="Paste a long prompt", description="The long prompt",
-        rows=4, style=LABEL, layout={"width": "100%"},
+        rows=4, style=LABEL, layout={"width": "99%"},
     )  # fmt: skip
     budget = ipywidgets.SelectionSlider(
         options=[(f"{each:,}", each) for each in long.budgets],
@@ -80,13 +81,21 @@ class BudgetSlider(ipywidgets.VBox):
         self.picture.value = budget_card(trace, budget).html
 
 
+def _themed(svg: str) -> str:
+    """The picture in a card's own colours, which follow the page's theme."""
+    for name in ("decode", "prefill", "ok", "ok_text"):
+        color = PALETTE[name]
+        svg = svg.replace(color, f"var(--ml-{name.replace('_', '-')}, {color})")
+    return svg
+
+
 def budget_card(trace: Trace, budget: int) -> cards.Html:
     """One run as a sentence and a picture."""
     sentence = stall_sentence(measure_stall(trace), f"{budget:,}")
     note = "Each dash is a step: as wide as it lasts, as high as the gap it makes for everyone."
     where = cards.provenance(trace.header)
     html = cards.card(
-        cards.head(sentence, where), step_picture(trace).svg,
+        cards.head(sentence, where), _themed(step_picture(trace).svg),
         f'<p class="ml-note">{note} Blue: the others alone. Amber: a part of a prompt besides.</p>',
     )  # fmt: skip
     return cards.Html(html, f"{sentence}\n{where}")

@@ -80,6 +80,9 @@ def _quiet_gaps(trace: Trace, others: list[RequestMetrics]) -> list[float]:
 
 def stall_table(runs: Mapping[str, Trace], title: str = "") -> cards.Html:
     """Several runs with one long prompt each, side by side."""
+    if not runs:
+        text = "No run got as far as the long prompt."
+        return cards.Html(cards.card(cards.head(text)), text)
     found = {name: measure_stall(trace) for name, trace in runs.items()}
     rows = [
         (

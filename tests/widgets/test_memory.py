@@ -42,6 +42,7 @@ def test_a_preempted_request_is_the_last_one_admitted_and_computes_again():
     lost = sum(e.data["tokens_lost"] for e in trace.events if e.event == "preempt")
     assert sum(m.again for m in counted) == lost
     card = preempted_card(trace)
+    assert "The pool is full when D itself needs a block, so it gives 2 back." in repr(card)
     assert f"2 preemptions; {lost} tokens computed a second time." in repr(card)
     assert "simulated" in card.html
 

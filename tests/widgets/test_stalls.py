@@ -11,7 +11,7 @@ from minillm.llm import LLM
 from minillm.sim import GPUCostModel
 from minillm.sim.pipeline import Load
 from widgets.lesson import requests_with, simulate
-from widgets.long_prompt import LongPrompt
+from widgets.long_prompt import LongPrompt, LongPromptResult
 from widgets.long_prompt_panel import BudgetSlider
 from widgets.stalls import measure_stall, stall_table, step_picture, step_table
 
@@ -99,6 +99,7 @@ def test_the_long_prompt_comes_when_all_others_have_had_their_tokens():
 
     result = asyncio.run(run())
     whole, chunked = result.stalls
+    assert result.ratio(1) == chunked.ratio
     assert (whole.chunks, whole.prompt) == (1, 500)
     assert chunked.chunks == 9  # 61 of 64 tokens a step
     for trace in result.runs.values():
@@ -107,7 +108,8 @@ def test_the_long_prompt_comes_when_all_others_have_had_their_tokens():
         given = [row.req_idx for row in rows if row.token_id is not None]
         assert [given.count(req) for req in range(3)] == [5, 5, 5]
     assert "Prompt whole" in repr(result)
-    assert "Budget 64" in result._repr_html_()
+    assert "Budget 64: the others wait at most " in result.finding
+    assert result.finding.splitlines()[1] in result._repr_html_()
 
 
 def test_a_prompt_that_is_too_long_is_refused_with_both_numbers():
@@ -119,6 +121,15 @@ def test_a_prompt_that_is_too_long_is_refused_with_both_numbers():
     result = asyncio.run(run())
     assert result.refused
     assert "4096" in repr(result).replace(",", "")
+    assert (result.finding, result.ratio(0)) == ("", None)
+    assert [stall.chunks for stall in result.stalls] == [0, 0]
+    assert "Refused: " in result._repr_html_()
+
+
+def test_a_run_stopped_before_the_prompt_came_has_nothing_to_show():
+    result = LongPromptResult({}, budgets=(None, 64), others=3)
+    assert (result.finding, result.ratio(0), result.runs) == ("", None, {})
+    assert "No run got as far as the long prompt." in result._repr_html_()
 
 
 def test_what_cannot_be_is_told_at_the_door():
