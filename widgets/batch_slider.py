@@ -83,12 +83,12 @@ class BatchSlider:
         """Figures of these batches (all), a row each, on each device; it stays in a saved page."""
         devices = list(self.roofs.model.devices.values())
         rows = [
-            (f"{device.name}, batch {batch}", *self._figures(device, device.dots[batch]))
+            (_row_name(devices, device, batch), *self._figures(device, device.dots[batch]))
             for device in devices
             for batch in (self.batches if batches is None else batches)
             if batch in device.dots
         ]
-        where = "\n".join(_origin(device) for device in devices)
+        where = _origins(devices)
         title = self.sentence(devices[0]) if rows else "Nothing has been measured yet."
         html = cards.card(cards.head(title, where), cards.table(("", *FIGURES), rows))
         return cards.Html(html, f"{title}\n{cards.text_table(('', *FIGURES), rows)}\n{where}")
@@ -107,8 +107,8 @@ class BatchSlider:
             rows.append((f"{batch:,}", _ms(dot.seconds),
                          "n/a" if ratio is None else _ms(said), cards.number(ratio)))  # fmt: skip
         title = "Your step_time beside your machine"
-        html = cards.card(cards.head(title, _origin(device)), cards.table(columns, rows))
-        return cards.Html(html, f"{title}\n{cards.text_table(columns, rows)}\n{_origin(device)}")
+        html = cards.card(cards.head(title, _origins([device])), cards.table(columns, rows))
+        return cards.Html(html, f"{title}\n{cards.text_table(columns, rows)}\n{_origins([device])}")
 
     def sentence(self, device: Device) -> str:
         """What the first device's batches come to."""
@@ -215,8 +215,19 @@ class BatchSlider:
         return self.panel._repr_mimebundle_(**kwargs)
 
 
-def _origin(device: Device) -> str:
-    return f"{cards.GLYPHS[device.provenance]} {device.provenance}: {device.name}, {device.detail}"
+def _row_name(devices: list[Device], device: Device, batch: int) -> str:
+    return f"batch {batch:,}" if len(devices) == 1 else f"{device.name}, batch {batch:,}"
+
+
+def _origins(devices: list[Device]) -> str:
+    """◐ simulated: A100, H100, 8192 × 8192, bf16: devices that agree, in one."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for device in devices:
+        groups.setdefault((device.provenance, device.detail), []).append(device.name)
+    return "; ".join(
+        f"{cards.GLYPHS[provenance]} {provenance}: {', '.join(names)}, {detail}"
+        for (provenance, detail), names in groups.items()
+    )
 
 
 def _ms(seconds: float) -> str:

@@ -115,11 +115,14 @@ class KvBar:
             self.widget.value = self._card(self.steps[-1])
 
     def finish(self, lane: int) -> None:
-        """The last step stays."""
-        self.publish()
+        """There are no more steps: see conclude."""
 
     def conclude(self) -> None:
-        """Nothing to sum up: `table` does."""
+        """Show the step that read the most."""
+        if self.steps:
+            most = self.fullest()
+            self._words = f"At its fullest: {_title(most)}"
+            self.widget.value = self._card(most)
 
     def set_headline(self, text: str) -> None:
         """Such as that the run was stopped."""
@@ -144,11 +147,7 @@ class KvBar:
         return _table(title, self._where, [self.steps[0], most])
 
     def _card(self, reads: Reads) -> str:
-        took = "" if reads.seconds is None else f", {seconds(reads.seconds)}"
-        title = (
-            self._words
-            or f"{plural(reads.users, 'user')}, {reads.context:,} tokens of context{took}"
-        )
+        title = self._words or _title(reads)
         scale = max(2.4 * reads.weights, 1.1 * (reads.weights + self.fullest().kv))
         note = f"{reads.context:,} tokens × {_bytes(reads.per_token)} of KV each"
         return cards.card(
@@ -157,6 +156,11 @@ class KvBar:
 
     def _repr_mimebundle_(self, **kwargs: object) -> object:
         return self.widget._repr_mimebundle_(**kwargs)
+
+
+def _title(reads: Reads) -> str:
+    took = "" if reads.seconds is None else f", {seconds(reads.seconds)}"
+    return f"{plural(reads.users, 'user')}, {reads.context:,} tokens of context{took}"
 
 
 class ReadsPanel:

@@ -103,7 +103,8 @@ class StepChart:
         ]  # fmt: skip
         where = "\n".join(_origin(curve) for curve in self.curves.values())
         title = self.headline()
-        html = cards.card(cards.head(title, where), cards.table(COLUMNS, rows), self.svg())
+        picture = f"<details><summary>The chart as a still picture</summary>{self.svg()}</details>"
+        html = cards.card(cards.head(title, where), cards.table(COLUMNS, rows), picture)
         return cards.Html(html, f"{title}\n{cards.text_table(COLUMNS, rows)}\n{where}")
 
     def svg(self) -> str:

@@ -99,6 +99,10 @@ class ColdProduct:
 
     def seconds(self, m: int) -> float:
         """The median time of the product with m rows."""
+        return median(self.times(m))
+
+    def times(self, m: int) -> list[float]:
+        """The times of at least four products with m rows, one after the other."""
         import torch
 
         first = self._weights[0]
@@ -113,7 +117,7 @@ class ColdProduct:
                 if first.device.type == "cuda":
                     torch.cuda.synchronize(first.device)
                 times.append(time.perf_counter() - start)
-        return median(times[1:])
+        return times[1:]
 
 
 def measure_steps(llm: LLM) -> list[StepSample]:

@@ -20,7 +20,8 @@ from minillm.llm import LLM
 
 READ_BYTES = 256e6  # of the buffer that is read
 SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the products that give the peak
-TRIES = 5
+TRIES = 5  # of reading the buffer
+ROUNDS = 4  # of timing a product: more chances to be left alone
 
 
 class Roof(NamedTuple):
@@ -38,13 +39,13 @@ def measure_roof(llm: LLM) -> Roof:
     device, dtype = _device(llm)
     side = SQUARE.get(device.type, 2048)
     square = ColdProduct(side, side, device, dtype)
-    seconds = min(square.seconds(side) for _ in range(2))
+    seconds = min(square.times(side))
     peak, bandwidth = 2 * side**3 / seconds, _read_bandwidth(device)
     return Roof(peak, bandwidth, llm.info.device, llm.info.dtype, dtype.itemsize)
 
 
 class Product:
-    """[m, k] · [k, n] on a device: the better of two medians. element_bytes: of one number."""
+    """[m, k] · [k, n] on a device: the best of several tries. element_bytes: of one number."""
 
     def __init__(self, n: int, k: int, device: Any, dtype: Any) -> None:
         self.n, self.k, self.element_bytes = n, k, dtype.itemsize
@@ -53,7 +54,7 @@ class Product:
     def seconds(self, m: int) -> float:
         """Raises ValueError unless m is an integer ≥ 1."""
         _size("m", m)
-        return min(self._cold.seconds(m) for _ in range(2))
+        return min(t for _ in range(ROUNDS) for t in self._cold.times(m))
 
 
 def open_product(llm: LLM, n: int, k: int) -> Product:

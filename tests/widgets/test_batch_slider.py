@@ -31,8 +31,11 @@ def test_simulated_gpus_have_their_figures_at_once():
     shown = repr(slider.table())
     assert "A100: 32× the rows take 1.04× the time." in shown
     assert "◐ simulated: A100, 8192 × 8192, bf16" in shown
-    assert "A100, batch 32" in repr(slider.table([32]))
-    assert "A100, batch 1 " not in repr(slider.table([32]))
+    assert "batch 32" in repr(slider.table([32]))
+    assert "batch 1 " not in repr(slider.table([32]))
+    both = BatchSlider(gpus={**A100, "H100": "H100-80GB-SXM"}, side=8192, batches=(1, 32))
+    assert "H100, batch 32" in repr(both.table())
+    assert "◐ simulated: A100, H100, 8192 × 8192, bf16" in repr(both.table())
 
 
 def test_moving_the_slider_shows_that_batch():

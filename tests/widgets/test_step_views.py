@@ -87,7 +87,7 @@ def test_the_bar_follows_a_run_and_counts_what_its_steps_read(tiny):
     assert [reads.context for reads in bar.steps] == [14, 16, 18, 20]
     assert {reads.per_token for reads in bar.steps} == {per_token}
     assert bar.fullest().kv == 20 * per_token
-    assert "2 users, 20 tokens of context" in bar.widget.value
+    assert "At its fullest: 2 users, 20 tokens of context" in bar.widget.value
     assert "● measured" in repr(bar.table())
     bar.feed(0, session.report().trace)  # nothing new
     assert len(bar.steps) == 4
