@@ -220,6 +220,9 @@ test("rows: all requests, of too many those in the window, of still more the new
   assert.equal(names([0, 1], 80, 70).length, 70);
   assert.deepEqual(names([10, 12], 20), [8, 9, 10, 11, 12, 50]);
   assert.deepEqual(names([0, 99], 4), [47, 48, 49, 50]);
+  // A long queue does not hide those who run: a quarter of the rows is for who comes next.
+  for (let idx = 51; idx < 90; idx++) crowd.requests.set(idx, { idx, arrive: 60, segments: [] });
+  assert.deepEqual(names([0, 99], 8), [44, 45, 46, 47, 48, 49, 50, 51]);
 });
 
 test("layout: wide, narrow, many rows", () => {
@@ -250,6 +253,7 @@ test("time scale, ticks and windows", () => {
   assert.equal(scale.x(2), 200);
   assert.equal(scale.t(250), 2.5);
   assert.deepEqual(ticks(0, 2.5, 1000).map((t) => t.label), ["0", "0.25", "0.50", "0.75", "1.00", "1.25", "1.50", "1.75", "2.00", "2.25", "2.50"]);
+  assert.ok(Object.is(ticks(0, 30, 100)[0].t, 0), "0, and not -0");
   assert.deepEqual(ticks(0.4, 1.1, 300).map((t) => t.label), ["0.4", "0.6", "0.8", "1.0"]);
   assert.deepEqual(autoWindow([2, 1], false), [0, 2.12]);
   const [, early] = autoWindow([0.1], true);

@@ -27,7 +27,7 @@ export function ticks(v0, v1, pixels, apart = 84) {
   if (Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6) decimals += 1;
   const out = [];
   for (let i = Math.ceil(v0 / step - 1e-9); i * step <= v1 + step * 1e-6; i++) {
-    const t = i * step;
+    const t = i * step + 0; // ceil gives -0 for an axis that begins at 0
     out.push({ t, label: i === 0 ? "0" : t.toFixed(decimals) });
   }
   return out;
