@@ -74,7 +74,7 @@ function paintHead(ctx, theme, { figures, name, limit, left, top, wide }) {
   shown.forEach(([label, value], i) => {
     const x = left + (i * wide) / shown.length;
     text(ctx, label, x, top + 32, { color: theme.ink3 });
-    text(ctx, value, x, top + 50, { size: wide < 230 ? 12.5 : 15, weight: 650, color: theme.ink });
+    text(ctx, value, x, top + 50, { size: wide / shown.length < 90 ? 12.5 : 15, weight: 650, color: theme.ink });
   });
 }
 

@@ -225,13 +225,16 @@ export class LaneModel {
 
 /**
  * The requests that panels show, by arrival: all of them, up to `most`; of more, those seen in the
- * window [v0, v1]; of more than that, the newest. One list for all lanes, so that rows line up.
+ * window [v0, v1]; of more than that, the newest that have run, and a quarter of the rows or more
+ * for those who wait next. One list for all lanes, so that rows line up.
  */
 export function chooseRows(lanes, [v0, v1], most, expected = 0) {
   const seen = new Map(); // request → whether it is in the window, in any lane
+  const started = new Set();
   for (const lane of lanes) {
     for (const request of lane.requests.values()) {
       const last = request.segments[request.segments.length - 1];
+      if (last) started.add(request.idx);
       const from = request.arrive ?? request.segments[0]?.t0 ?? 0;
       const to = Math.max(last?.t1 ?? 0, request.end ?? (last ? 0 : Infinity));
       seen.set(request.idx, seen.get(request.idx) || (from <= v1 && to >= v0));
@@ -240,7 +243,13 @@ export function chooseRows(lanes, [v0, v1], most, expected = 0) {
   for (let idx = 0; idx < expected; idx++) if (!seen.has(idx)) seen.set(idx, true);
   const all = [...seen.keys()].sort((a, b) => a - b);
   if (all.length <= most) return all;
-  return all.filter((idx) => seen.get(idx)).slice(-most);
+  const shown = all.filter((idx) => seen.get(idx));
+  if (shown.length <= most) return shown;
+  // Those who have run, and whoever comes next in the queue: a long queue shall not hide the work.
+  const queued = shown.filter((idx) => !started.has(idx));
+  const next = queued.slice(0, Math.max(Math.ceil(most / 4), most - (shown.length - queued.length)));
+  const ran = shown.filter((idx) => started.has(idx)).slice(next.length - most);
+  return [...ran, ...next].sort((a, b) => a - b);
 }
 
 /** Which slot each row sits in: it keeps its slot while it has rows, a new one takes the lowest free. */
