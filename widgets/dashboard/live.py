@@ -19,6 +19,7 @@ from widgets.dashboard.form import Form
 from widgets.dashboard.load import Load
 
 REFRESH_S = 0.25
+HEADLINE_S = 1.0  # one that changes faster cannot be read
 SLOTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 BUDGETS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RATES = (0, 0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -57,7 +58,7 @@ class LiveTab:
         self.form = live_form()
         self.form.on_change, self.form.on_press = self._change, self._press
         self.answers = ipywidgets.HTML()
-        self._shown = 0.0
+        self._shown = self._headed = 0.0
         self._begun = False
         self._pointed: Exchange | None = None  # the question that was highlighted last
         self._wanted: dict[str, tuple[Any, float]] = {}  # asked for, not yet confirmed
@@ -116,7 +117,8 @@ class LiveTab:
         running = min(feed.running, feed.in_flight)
         waiting = feed.in_flight - running
         head = words.live_headline(figures.pulse.tok_s, running, waiting, paused)
-        if int(now * 4) % 4 == 0:  # a headline that changes faster cannot be read
+        if now - self._headed >= HEADLINE_S:
+            self._headed = now
             figures.timeline.set_headline(head)
         self._show_answers(desk.state.get("provenance") == "simulated")
         self._show_settings(desk.state, paused)
