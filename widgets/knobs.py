@@ -26,7 +26,7 @@ RUN_COLUMNS = (
     "max_queue_delay_microseconds", "preferred_batch_size", "max_batch_size", "mean batch",
     "latency p50", "p99", "engine busy",
 )  # fmt: skip
-KNOB_COLUMNS = ("parameter", "what it does", "what you pay, in your runs")
+KNOB_COLUMNS = ("parameter", "what it does", "the tradeoff, in your runs")
 WHAT = {
     "max_queue_delay_microseconds": "how long the oldest request waits for company",
     "preferred_batch_size": "sizes that leave at once; others wait for the delay to pass",
