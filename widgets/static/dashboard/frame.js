@@ -97,6 +97,7 @@ export class FrameView {
   /** Light or dark: Voila chooses by the address; elsewhere the page has its own way. */
   addTheme(parent) {
     if (document.body.dataset.voila !== "voila") return;
+    document.title = "Batching, live";
     const dark = document.body.dataset.jpThemeLight === "false";
     const link = element(parent, "a", "mld-theme", dark ? "Light" : "Dark");
     const address = new URL(location.href);
