@@ -181,7 +181,7 @@ EXERCISE = Exercise(
         ),
         Property(
             "flat before the ridge, proportional to the batch after it, with a kink between", 2,
-            "Do reading and computing happen one after the other, or at the same time?",
+            "Reading and computing go on at the same time: which of the two is over last?",
             (*SMALL_CURVES, *around_the_ridge(SEED, 12)), curve_is_right, (TIME,),
             pictures=pictures,
         ),
