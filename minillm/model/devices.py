@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
-import mmap
 import os
 import platform
 from collections.abc import Sequence
 
+import numpy
 import torch
 
 DTYPES = {
@@ -162,7 +162,8 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> tor
     size = math.prod(shape)
     if device.type != "cpu" or not size:
         return torch.zeros(shape, dtype=dtype, device=device)
-    return torch.frombuffer(mmap.mmap(-1, size * dtype.itemsize), dtype=dtype).view(*shape)
+    bytes_ = numpy.zeros(size * dtype.itemsize, dtype=numpy.uint8)  # calloc, huge pages on Linux
+    return torch.from_numpy(bytes_).view(dtype).view(*shape)
 
 
 def device_text(device: torch.device, threads: int) -> str:
