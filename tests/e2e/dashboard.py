@@ -118,5 +118,7 @@ class Visitor:
         self.page.wait_for_function(expression, arg=arg, timeout=limit_s * 1000)
 
     def check_clean(self) -> None:
-        assert self.external == []
-        assert self.errors == []
+        """No request left this machine, and the console has no error of ours."""
+        said = [*(f"external: {url}" for url in self.external), *self.errors]
+        if said:
+            raise AssertionError("\n".join(said))

@@ -85,8 +85,8 @@ def test_it_paints_moves_and_takes_a_burst_a_prompt_and_a_second_visitor(visit):
         visitor.check_clean()
 
     # A reload is a visit of its own, and finds the engine as it is.
-    first.errors.clear()
     first.open()
+    first.errors.clear()  # Voila's bundle logs the connections that the old page lost
     first.wait(f"() => ({STEPS})() > 0.5")
     first.check_clean()
 
