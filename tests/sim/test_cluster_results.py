@@ -98,7 +98,7 @@ def test_long_documents_block_who_stands_behind_them():
     *which* requests are documents, p90 lies at 2.8 to 13.2 s under round_robin, 2.3 to 9.4 under
     least_conn and 1.2 to 7.0 under least_tokens; other Poisson arrivals alone make 3.2 or 6.6 s
     of round_robin, and a budget of 8,192 tokens in place of 2,048 makes 2.9 of 4.2. The
-    reference's one seed (1.91, 1.43, 0.27) drew less work. In each drawing the order is the same.
+    reference's one seed (1.91, 1.43, 0.27) fits a drawing of less work. The order never changes.
     At 12 the queue is short, and the sizes meet; so does least_tokens (0.34 s) for those who are
     not documents themselves: 5 in 100 are, and no router shortens their own prefill of 1 to 2 s.
     """
