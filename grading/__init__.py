@@ -12,7 +12,7 @@ from grading.report import CheckReport, Group, show
 
 EXERCISES = (
     "lesson_01", "lesson_02", "lesson_03", "lesson_04", "lesson_05", "lesson_06", "lesson_07",
-    "lesson_08", "lesson_09", "lesson_11",
+    "lesson_08", "lesson_09", "lesson_10", "lesson_11", "lesson_12",
 )  # fmt: skip
 
 

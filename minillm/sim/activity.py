@@ -34,6 +34,22 @@ def step_bytes(model: ModelSpec, dtype: DType) -> tuple[float, float]:
     return layers + model.vocab_size * model.hidden * dtype.head_bytes, model.kv_bytes(dtype)
 
 
+def step_work(step: StepRecord, model: ModelSpec, dtype: DType) -> tuple[float, float]:
+    """(FLOPs, bytes that must be read) of a recorded step, real or simulated; padding counts."""
+    weights, kv = step_bytes(model, dtype)
+    tokens = context = pairs = sampled = 0
+    for _, _, real, padding, start, token_id in step.raw_rows:
+        count = real + padding
+        tokens += count
+        context += start + count
+        pairs += count * start + count * (count + 1) // 2
+        sampled += token_id is not None
+    flops = 2.0 * model.num_layers * model.layer_params * tokens
+    flops += 2.0 * model.hidden * model.vocab_size * sampled
+    flops += 4.0 * model.num_layers * model.num_heads * model.head_dim * pairs
+    return flops, weights + kv * context
+
+
 def sizes_of(header: TraceHeader) -> tuple[ModelSpec, DType] | None:
     """The model and number format that a trace names; None where their sizes are not known."""
     try:
@@ -58,7 +74,6 @@ class GPUActivity:
     def __init__(self, gpu: GPUSpec, model: ModelSpec, dtype: DType, tp: int = 1) -> None:
         self.gpu, self.model, self.dtype, self.tp = gpu, model, dtype, tp
         self.peak = gpu.peak_flops_fp8 if dtype.fp8 else gpu.peak_flops
-        self._weights, self._kv = step_bytes(model, dtype)
 
     @classmethod
     def of_run(cls, header: TraceHeader) -> GPUActivity | None:
@@ -78,18 +93,7 @@ class GPUActivity:
         seconds = step.t_end - step.t_start
         if not step.terms or seconds <= 0:
             return None
-        model = self.model
-        tokens = context = pairs = sampled = 0
-        for _, _, real, padding, start, token_id in step.raw_rows:
-            count = real + padding
-            tokens += count
-            context += start + count
-            pairs += count * start + count * (count + 1) // 2
-            sampled += token_id is not None
-        flops = 2.0 * model.num_layers * model.layer_params * tokens
-        flops += 2.0 * model.hidden * model.vocab_size * sampled
-        flops += 4.0 * model.num_layers * model.num_heads * model.head_dim * pairs
-        moved = self._weights + self._kv * context
+        flops, moved = step_work(step, self.model, self.dtype)
         return Activity(
             max(0.0, 1.0 - step.terms.get("cpu", 0.0) / seconds),
             flops / (self.tp * self.peak * seconds),

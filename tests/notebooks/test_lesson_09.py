@@ -28,7 +28,7 @@ def test_both_loops_are_measured_live_on_this_machine(lesson_09):
     assert "Open loop: " in shown
     assert "● measured: CPU" in shown
     assert "p99 of 12 requests is close to the slowest one." in shown
-    assert "You predicted 2×, you saw" in text(lesson_09, "09-saw")
+    assert "You predicted 2.0×, you saw" in text(lesson_09, "09-saw")
 
 
 def test_the_table_says_what_each_metric_is_for_and_what_it_was(lesson_09):
