@@ -120,6 +120,7 @@ class LongPrompt:
         self._given: dict[str, int] = {}
         self._sent = False
         self.session = EngineSession(None, threads=threads, on_output=self._take)
+        self.session.on_end.append(self._conclude)
         self._warm = llm.info.provenance == "simulated"
 
     def start(self, b: Budget = None, *, a: Budget = None, prompt: str | None = None) -> LongPrompt:
@@ -180,7 +181,8 @@ class LongPrompt:
 
     def _conclude(self, report: RunReport) -> None:
         """Say above the timeline what the others waited, rather than how fast both runs were."""
-        if finding := self._result(report).finding:
+        finding = self._result(report).finding
+        if finding and not report.stopped:
             self.timeline.set_headline(finding)
 
     # ── on the driver ───────────────────────────────────────────────────────────────────────

@@ -147,5 +147,6 @@ def test_the_panel_runs_what_it_shows():
     prompt.value, budget.value = "word " * 40, 32
     run.click()
     assert long.session.join(20)
+    assert long.timeline.headline.startswith("Prompt whole: the others wait at most ")
     assert (long.prompt, long.b) == ("word " * 40, 32)
     assert not run.disabled
