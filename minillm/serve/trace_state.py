@@ -43,9 +43,7 @@ class TraceState:
         if not isinstance(record, StepRecord):
             return (record.data.get("nickname"),)
         known = self.requests
-        return tuple(
-            known[row[0]].nickname if row[0] in known else None for row in record.raw_rows
-        )
+        return tuple(known[row[0]].nickname if row[0] in known else None for row in record.raw_rows)
 
     def take(self, record: Record) -> None:
         """Take in the next record of the trace."""
