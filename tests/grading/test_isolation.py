@@ -44,8 +44,9 @@ def exercise(tmp_path, monkeypatch):
     folder = tmp_path / "extra"
     folder.mkdir()
     (folder / "doubling.py").write_text(
-        "from grading.exercise import Exercise, run_function\n"
-        "EXERCISE = Exercise('doubling', run_function, ())\n"
+        "from grading.exercise import Exercise, Property, run_function\n"
+        "two = [Property(n, 1, '', (), None, (n,)) for n in ('double', 'other')]\n"
+        "EXERCISE = Exercise('doubling', run_function, tuple(two))\n"
     )
     site = tmp_path / "site"
     site.mkdir()

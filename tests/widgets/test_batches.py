@@ -54,7 +54,8 @@ def test_in_front_of_a_continuous_engine_a_window_adds_its_length_to_the_ttft(gp
     lines = repr(windows_card(gpu, requests, (0, 0.2), 8)).splitlines()
     without, behind = (line.split() for line in lines[2:4])
     assert float(behind[2]) > float(without[2]) + 150  # ms, the median
-    assert without[-1] == pytest.approx(behind[-1])
+    # The same tokens, and a run that ends one window later.
+    assert float(behind[-1]) == pytest.approx(float(without[-1]), rel=0.05)
     assert "simulated" in lines[-1]
 
 
