@@ -21,7 +21,7 @@ V = 50
 def request(name="r", prompt=(1, 2), output=(), stop_ids=(), **params) -> Request:
     made = Request(name, list(prompt), SamplingParams(**params), stop_ids=frozenset(stop_ids))
     for token in output:
-        made.append(token)
+        made.token_ids.append(token)
     return made
 
 

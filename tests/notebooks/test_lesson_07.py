@@ -45,7 +45,7 @@ def test_predictions_meet_what_was_seen(lesson_07):
     assert "D was preempted" in shown
     users = text(lesson_07, "07-saw-users")
     assert "You predicted 50, you saw 220." in users
-    assert "131,072 tokens, it would be 3." in users
+    assert "131,072, it would be 3." in users
 
 
 def test_who_fits_is_computed_for_each_gpu(lesson_07):
