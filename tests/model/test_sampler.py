@@ -22,6 +22,7 @@ def request(name="r", prompt=(1, 2), output=(), stop_ids=(), **params) -> Reques
     made = Request(name, list(prompt), SamplingParams(**params), stop_ids=frozenset(stop_ids))
     for token in output:
         made.token_ids.append(token)
+        made.num_tokens += 1
     return made
 
 
