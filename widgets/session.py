@@ -115,13 +115,13 @@ class EngineSession:
             self._driving, self._shown = True, False
             for leg in self._legs:
                 self._begin(leg)
+            for callback in self.on_start:  # before the run: a short one ends before this returns
+                callback()
             try:
                 self._background.start(self._drive, self._publish)
             except BaseException:
                 self._driving = False
                 raise
-        for callback in self.on_start:
-            callback()
         return self
 
     def stop(self) -> None:
