@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.notebooks.harness import (
     FIGURE_TYPES,
     execute,
     lesson_path,
     outputs,
+    run_too_early,
     text,
     writes_nothing_to_stderr,
 )
@@ -98,15 +98,6 @@ def test_no_cell_writes_to_stderr(lesson_01):
 
 
 def test_a_cell_run_too_early_names_the_one_it_needs(monkeypatch):
-    path = lesson_path("01")
-    notebook = nbformat.read(path, as_version=4)
-    setup = next(cell for cell in notebook.cells if cell.id == "01-setup")
-    setup.source = "from widgets.lesson import needs"
-    early = next(cell for cell in notebook.cells if cell.id == "01-saw-times")
-    notebook.cells = [setup, early]
-    monkeypatch.setenv("PYTHONPATH", str(path.parent.parent))
-    NotebookClient(notebook, timeout=60, kernel_name="python3", allow_errors=True).execute()
-    [error] = early.outputs
-    assert error.traceback == [
+    assert run_too_early("01", "01-saw-times", monkeypatch) == [
         "Run the cells under “Move the batch” and “Predict” first: this one uses measured, times."
     ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.notebooks.harness import (
     FIGURE_TYPES,
     execute,
     lesson_path,
     outputs,
+    run_too_early,
     text,
     writes_nothing_to_stderr,
 )
@@ -85,15 +85,6 @@ def test_no_cell_writes_to_stderr(lesson_06):
 
 
 def test_a_cell_run_too_early_names_the_one_it_needs(monkeypatch):
-    path = lesson_path("06")
-    notebook = nbformat.read(path, as_version=4)
-    setup = next(cell for cell in notebook.cells if cell.id == "06-setup")
-    setup.source = "from widgets.lesson import needs"
-    early = next(cell for cell in notebook.cells if cell.id == "06-bar-result")
-    notebook.cells = [setup, early]
-    monkeypatch.setenv("PYTHONPATH", str(path.parent.parent))
-    NotebookClient(notebook, timeout=60, kernel_name="python3", allow_errors=True).execute()
-    [error] = early.outputs
-    assert error.traceback == [
+    assert run_too_early("06", "06-bar-result", monkeypatch) == [
         "Run the cell under “The KV bar grows” first: this one uses growing."
     ]
