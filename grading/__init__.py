@@ -9,6 +9,7 @@ from importlib import import_module
 
 from grading.replay import replay
 from grading.report import CheckReport, Group, show
+from widgets import progress_file
 
 EXERCISES = (
     "lesson_01", "lesson_02", "lesson_03", "lesson_04", "lesson_05", "lesson_06", "lesson_07",
@@ -19,8 +20,17 @@ EXERCISES = (
 def check(exercise: str, **objects: object) -> CheckReport:
     """Check the student's objects, given by name: check("lesson_05", scheduler=MyScheduler).
 
-    Raises ValueError for an unknown exercise; what the student's code does is in the report.
+    A check of all that the exercise asks for goes into the student's progress. Raises ValueError
+    for an unknown exercise; what the student's code does is in the report.
     """
+    report = examine(exercise, **objects)
+    if set(import_module(f"grading.checks.{exercise}").EXERCISE.objects) <= set(objects):
+        progress_file.checked(exercise, report.score, report.max)
+    return report
+
+
+def examine(exercise: str, **objects: object) -> CheckReport:
+    """What `check` gives, and nothing is kept of it: for grading."""
     if exercise not in EXERCISES:
         raise ValueError(f"Unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}.")
     return import_module(f"grading.checks.{exercise}").EXERCISE.check(objects)
@@ -28,7 +38,7 @@ def check(exercise: str, **objects: object) -> CheckReport:
 
 def grade(exercise: str, **objects: object) -> float:
     """Check an object, show the report, and give its points: a graded notebook's test cell."""
-    return show(check(exercise, **objects))
+    return show(examine(exercise, **objects))
 
 
-__all__ = ["EXERCISES", "CheckReport", "Group", "check", "grade", "replay"]
+__all__ = ["EXERCISES", "CheckReport", "Group", "check", "examine", "grade", "replay"]

@@ -27,7 +27,10 @@ from grading.outcome import OURS, Outcome, Run, answer, describe
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_PROCESS = "MINILLM_CHECK_IN_PROCESS"
-CHILD_ENV = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+CHILD_ENV = {
+    "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+    "MINILLM_PROGRESS": "off",
+}  # fmt: skip
 STOPPED = "It was not run: the code had ended its process {count} times before."
 NO_TIME = "It was not run: the check's {seconds:g} s were over."
 

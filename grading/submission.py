@@ -100,14 +100,14 @@ def grade_notebook(exercise: str, notebook: NotebookNode, *, hidden: bool = True
 
 
 def _report(exercise: str, question: Question, sources: list[str], hidden: bool) -> CheckReport:
-    from grading import check
+    from grading import examine
     from grading.hidden import both
 
     names = list(question.objects.values())
     chosen = _that_survives(list(_attempts(exercise, names, sources)))
     objects = {key: FromCells(name, chosen) for key, name in question.objects.items()}
     try:
-        return (both if hidden else check)(exercise, **objects)
+        return (both if hidden else examine)(exercise, **objects)
     except Exception as error:  # a fault of ours must not cost the other questions
         failure = Group("can be checked", False, 0, question.points, "", "", "a check", str(error))
         return CheckReport(exercise, (failure,))

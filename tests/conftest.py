@@ -13,6 +13,9 @@ from tests.capabilities import missing
 # A tokenizer used in this process and a fork later would warn or hang.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+# No test, and no notebook or server that one starts, writes into the file of who runs it.
+os.environ["MINILLM_PROGRESS"] = "off"
+
 # Time limits per example are for machines with nothing else to do.
 hypothesis.settings.register_profile("minillm", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("minillm")

@@ -8,7 +8,6 @@ It never raises for a file that cannot be written: the card has the reason. No n
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable
 from html import escape
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from widgets import cards
+from widgets.files import reason, write_whole
 
 SCHEMA = 1
 
@@ -40,13 +40,10 @@ def answers_data(questions: Iterable[Answered]) -> dict:
 def write_answers(path: str | Path, data: dict) -> str:
     """Write the file whole or not at all; the sentence that says what happened."""
     path = Path(path)
-    beside = path.with_name(path.name + ".part")
     try:
-        beside.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(beside, path)
+        write_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        beside.unlink(missing_ok=True) if beside.parent.is_dir() else None
-        return f"Not saved: {error.strerror or error} ({path})."
+        return f"Not saved: {reason(error, path)}."
     return f"Saved to {path} at {time.strftime('%H:%M')}."
 
 

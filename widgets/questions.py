@@ -24,7 +24,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from widgets import answers, assets, cards
+from widgets import answers, assets, cards, progress_file
 from widgets.question_chart import Chart
 
 CSS = assets.style("lesson/lesson.css") + assets.style("questions/questions.css")
@@ -84,6 +84,7 @@ class Predict(anywidget.AnyWidget):
         )  # fmt: skip
         self.key = key
         self._chart = chart
+        self.observe(self._keep, "locked_at")
         _asked[f"predict {key}"] = self
         given = _given_answers().get(key)
         if given is not None:
@@ -94,6 +95,11 @@ class Predict(anywidget.AnyWidget):
         """From now on the answer stands (none given: it is noted that there was none)."""
         if not self.locked_at:
             self.locked_at = time.strftime("%H:%M")
+
+    def _keep(self, _change: object) -> None:
+        """In the student's progress, once it is locked: by the button or by the demo's cell."""
+        if self.locked_at:
+            progress_file.predicted(self.key, self.answer)
 
     def saw(self, actual: float | str | Sequence[float] | None, remark: str = "") -> cards.Html:
         """Prediction and result side by side: a number line, a chart, or the two choices."""
@@ -232,6 +238,7 @@ class Quiz(anywidget.AnyWidget):
         super().__init__(items=questions, picked=[None] * len(questions))
         self.key = key
         self.on_msg(self._on_message)
+        self.observe(self._keep, "picked")
         _asked[f"quiz {key}"] = self
 
     @classmethod
@@ -250,6 +257,15 @@ class Quiz(anywidget.AnyWidget):
                 "right": option and bool(option["right"]),
             })  # fmt: skip
         return {"kind": "quiz", "key": self.key, "questions": picked}
+
+    def _keep(self, _change: object) -> None:
+        """In the student's progress, answer by answer."""
+        given = {
+            number: each["right"]
+            for number, each in enumerate(self.answered()["questions"], 1)
+            if each["picked"] is not None
+        }
+        progress_file.answered(self.key, given)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """The button: all of this notebook's answers, into a file beside it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
-from grading import check
+from grading import examine
 from grading.report import CheckReport, show
 
 
@@ -20,7 +20,7 @@ def grade(exercise: str, **objects: object) -> float:
 
 def both(exercise: str, **objects: object) -> CheckReport:
     """The public report with the hidden groups behind its own."""
-    public = check(exercise, **objects)
+    public = examine(exercise, **objects)
     hidden = import_module(f"grading.hidden.{exercise}").EXERCISE.check(objects)
     groups = tuple(
         replace(group, name=f"hidden: {group.name}", failing_call="(a hidden input)", pictures=())
