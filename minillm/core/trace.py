@@ -8,7 +8,7 @@ files are the callers'. Times: seconds since t0, monotonic. The format is docs/c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,15 @@ from minillm.core.batch import ScheduledRow
 SCHEMA = 1
 PREFILL, DECODE, DEAD = 0, 1, 2  # kind of a row
 EVENTS = ("arrive", "admit", "first_token", "preempt", "finish", "abort", "refuse")
+
+
+def letter(index: int) -> str:
+    """What a request is called in pictures and sentences, from its index: A … Z, AA, AB …"""
+    name = ""
+    while index >= 0:
+        name = chr(ord("A") + index % 26) + name
+        index = index // 26 - 1
+    return name
 
 
 class Row(NamedTuple):
@@ -159,23 +168,41 @@ class Trace:
             yield record_line(record)
 
     @classmethod
-    def from_jsonl(cls, lines: Iterable[str]) -> Trace:
-        """Read what to_jsonl wrote. Raises ValueError naming the line that cannot be read."""
+    def from_jsonl(
+        cls, lines: Iterable[str], check: Callable[[object], None] | None = None
+    ) -> Trace:
+        """Read what to_jsonl wrote. Raises ValueError naming the line that cannot be read.
+
+        check: looks at each line's object first (minillm.core.trace_check: lines from anywhere).
+        """
         trace: Trace | None = None
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                data = json.loads(line)
+                data = json.loads(line, parse_constant=_no_number)
+                if check is not None:
+                    check(data)
                 if trace is None:
                     trace = cls(_header(data))
                 else:
                     trace.add(parse_record(data))
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"Line {number} of the trace cannot be read: {error}.") from error
+            except json.JSONDecodeError as error:
+                why = f"it is not JSON ({error.msg}, character {error.colno})"
+                raise ValueError(_unreadable(number, why)) from error
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                raise ValueError(_unreadable(number, error)) from error
         if trace is None:
             raise ValueError("The trace is empty: it has no header line.")
         return trace
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _unreadable(number: int, why: object) -> str:
+    return f"Line {number} of the trace cannot be read: {str(why).rstrip('.')}."
 
 
 def _dumps(data: dict) -> str:

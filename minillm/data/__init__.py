@@ -1,8 +1,10 @@
-"""Data that comes with the package: request traces, prompts of our own. A leaf: it imports nothing.
+"""Data that comes with the package: request traces, prompts of our own, recorded runs.
+
+A leaf: it imports nothing of ours.
 
 Files are named by their path below this folder ("traces/azure2023_conv.csv"). Where each comes
-from and under which licence: traces/README.md. They are read through importlib.resources, so a
-package in a zip file works too.
+from and under which licence: traces/README.md, recorded/README.md. They are read through
+importlib.resources, so a package in a zip file works too.
 """
 
 from __future__ import annotations
@@ -40,12 +42,21 @@ def names() -> list[str]:
 
 def read_text(name: str) -> str:
     """A data file's text (UTF-8). ValueError if there is no such file."""
+    return _file(name).read_text(encoding="utf-8")
+
+
+def read_bytes(name: str) -> bytes:
+    """A data file's bytes. ValueError if there is no such file."""
+    return _file(name).read_bytes()
+
+
+def _file(name: str) -> Traversable:
     file = files(__name__)
     for part in name.split("/"):
         file = file / part
     if ".." in name.split("/") or not file.is_file():
         raise ValueError(f"The package has no data file {name!r}.")
-    return file.read_text(encoding="utf-8")
+    return file
 
 
 def _walk(folder: Traversable, prefix: str) -> list[str]:

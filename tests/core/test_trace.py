@@ -1,14 +1,12 @@
 """The trace's format, against the golden file that JavaScript reads too."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from minillm.core import SamplingParams, Trace, summarize
-from minillm.core.export import chrome_trace, csv_rows
+from minillm.core.trace import letter
 from tests.core.helpers import make_engine, run_all
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace.jsonl"
@@ -73,24 +71,7 @@ def test_another_schema_or_provenance_is_refused():
         Trace.from_jsonl([json.dumps({**header, "provenance": "guessed"})])
 
 
-def test_chrome_trace_has_a_slice_for_each_row_and_a_mark_for_each_event():
-    trace = golden_run().trace
-    data = json.loads(json.dumps(chrome_trace(trace)))
-    slices = [e for e in data["traceEvents"] if e["ph"] == "X"]
-    marks = [e for e in data["traceEvents"] if e["ph"] == "i"]
-    assert len(slices) == sum(len(step.rows) for step in trace.steps)
-    assert len(marks) == len(trace.events)
-    assert slices[0]["ts"] == trace.steps[0].t_start * 1e6
-    assert {e["args"]["name"] for e in data["traceEvents"] if e["name"] == "thread_name"} == set(
-        "ABCDE"
-    )
-
-
-def test_csv_has_a_row_for_each_row_of_each_step():
-    trace = golden_run().trace
-    text = io.StringIO()
-    csv.writer(text).writerows(csv_rows(trace))
-    rows = list(csv.DictReader(io.StringIO(text.getvalue())))
-    assert len(rows) == sum(len(step.rows) for step in trace.steps)
-    assert rows[0]["request"] == "A"
-    assert rows[0]["kind"] == "prefill"
+def test_the_letters_of_requests():
+    assert [letter(i) for i in (0, 25, 26, 51, 52, 701, 702)] == [
+        "A", "Z", "AA", "AZ", "BA", "ZZ", "AAA",
+    ]  # fmt: skip
