@@ -80,7 +80,8 @@ def _add_replica(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     # Here and not above: `minillm --help` works without the server's packages.
     from minillm.serve.nginx import Upstream, find_nginx
-    from minillm.serve.replicas import Replicas, choose_ports
+    from minillm.serve.ports import choose_ports
+    from minillm.serve.replicas import Replicas
 
     cluster = Replicas(
         plans(args), args.router, port=args.port, workers=args.nginx_workers, grace_s=args.grace
@@ -173,7 +174,8 @@ def plans(args: argparse.Namespace) -> list[ReplicaPlan]:
             for spec in simulated_replicas(args.simulate, args.replicas)
         ]
     count = args.replicas or DEFAULT_REPLICAS
-    devices = gpus_for(args.device, count)
+    each = args.tensor_parallel_size * args.pipeline_parallel_size
+    devices = gpus_for(args.device, count, each)
     if devices:
         return [
             ReplicaPlan(f"GPU {device}", flags, {"CUDA_VISIBLE_DEVICES": device})
@@ -194,8 +196,8 @@ def simulated_replicas(text: str, count: int | None) -> list[ReplicaSpec]:
     return specs
 
 
-def gpus_for(device: str, count: int) -> list[str]:
-    """A GPU for each replica, as CUDA_VISIBLE_DEVICES has it; none where they run on the CPU.
+def gpus_for(device: str, count: int, each: int) -> list[str]:
+    """`each` GPUs for each replica, as CUDA_VISIBLE_DEVICES has it; none where they use the CPU.
 
     ValueError if there are too few: two engines on one GPU would both claim its memory.
     """
@@ -207,12 +209,20 @@ def gpus_for(device: str, count: int) -> list[str]:
         return []
     asked = os.environ.get("CUDA_VISIBLE_DEVICES")
     there = asked.split(",") if asked else [str(i) for i in range(torch.cuda.device_count())]
-    if len(there) < count:
-        raise ValueError(
-            f"{count} replicas of a real model need {count} GPUs, but {len(there)} can be used "
-            f"here: give --replicas {len(there)}, --device cpu, or --simulate."
-        )
-    return there[:count]
+    if len(there) < count * each:
+        raise ValueError(_too_few(count, each, len(there)))
+    return [",".join(there[i * each : (i + 1) * each]) for i in range(count)]
+
+
+def _too_few(count: int, each: int, there: int) -> str:
+    """One sentence with the numbers, and what would do."""
+    who, needs = ("1 replica", "needs") if count == 1 else (f"{count} replicas", "need")
+    shape = "" if each == 1 else f" on {each} GPUs{' each' * (count > 1)}"
+    fits = f"--replicas {there // each}, " if there >= each else ""
+    return (
+        f"{who} of a real model{shape} {needs} {count * each} GPUs, but {there} can be used here: "
+        f"give {fits}--device cpu, or --simulate."
+    )
 
 
 def replica_flags(args: argparse.Namespace) -> tuple[str, ...]:

@@ -87,10 +87,12 @@ class Replica:
         process = self.child.process
         if not self.child.alive:
             return
+        if self.child.up_since is None and not self.child.listens_on(self.port):
+            return  # still loading; who answers there now is somebody else
         try:
             health = (await client.get(f"{self.url}/health")).json()["status"]
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            health = None  # still loading, hung, or gone meanwhile
+            health = None  # hung, or gone meanwhile
         now = time.monotonic()
         if process is not self.child.process or not self.child.alive:
             return

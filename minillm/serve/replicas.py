@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import time
@@ -26,16 +25,16 @@ from pathlib import Path
 import httpx
 
 from minillm.serve.nginx import Upstream, check_router, find_nginx, nginx_command, write_config
+from minillm.serve.ports import HOST, PortLostError, choose_ports, start_error
 from minillm.serve.replica import Replica, ReplicaPlan, ReplicaStatus, replica_client
-from minillm.serve.server import GRACE_S, listen
+from minillm.serve.server import GRACE_S
 from minillm.serve.supervised import Child, ChildGroup, ending
 
-HOST = "127.0.0.1"
 TICK_S = 0.25  # between two looks at all processes
 MAX_REPLICAS = 64
-MAX_PORT = 65_535
 RELOAD_S = 1.0  # until nginx's new workers have taken over
 AFTER_GRACE_S = 5.0  # for the processes to end by themselves, beyond the grace time
+PORT_ATTEMPTS = 5  # to find ports that nobody else takes before our processes do
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +90,24 @@ class Replicas:
         self.stop()
 
     def start(self) -> None:
-        """Start all, and wait until all replicas serve. ValueError in one sentence if one can't."""
+        """Start all, and wait until all replicas serve. ValueError in one sentence if one can't.
+
+        Ports are only looked for here and taken by the processes: where somebody is faster, new
+        ones are chosen.
+        """
         self._nginx_program = find_nginx()
+        wanted = self.port
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            try:
+                self._start(*choose_ports(wanted, len(self.plans)))
+                return
+            except PortLostError:
+                if attempt == PORT_ATTEMPTS:
+                    raise
+
+    def _start(self, port: int, ports: Sequence[int]) -> None:
         try:
-            self.port, ports = choose_ports(self.port, len(self.plans))
+            self.port = port
             self.folder = Path(tempfile.mkdtemp(prefix="minillm-cluster-"))
             self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
             self.upstream = replace(self.upstream, ports=tuple(ports))
@@ -102,8 +115,8 @@ class Replicas:
             self._group = ChildGroup()
             self._cleanup.callback(self._group.kill)
             self.replicas = [
-                Replica(index, plan, port, self._group, self.folder)
-                for index, (plan, port) in enumerate(zip(self.plans, ports, strict=True))
+                Replica(index, plan, own, self._group, self.folder)
+                for index, (plan, own) in enumerate(zip(self.plans, ports, strict=True))
             ]
             self._nginx = Child(
                 self._group, nginx_command(self._nginx_program, self.folder),
@@ -171,12 +184,14 @@ class Replicas:
                 await asyncio.gather(*(replica.poll(client) for replica in self.replicas))
                 for replica in self.replicas:
                     if not replica.child.alive:
-                        raise ValueError(f"Replica {replica.index} did not start: {_why(replica)}")
+                        said = f"Replica {replica.index} did not start: {_why(replica)}"
+                        raise start_error(said, replica.port)
                 await asyncio.sleep(0.05)
         self._nginx.start()
-        while not self._nginx_answers():
+        while not self._nginx_listens():
             if not self._nginx.alive:
-                raise ValueError(f"nginx did not start: {self._nginx.last_words()}")
+                said = f"nginx did not start: {self._nginx.last_words()}"
+                raise start_error(said, self.port)
             await asyncio.sleep(0.02)
 
     async def _watch(self) -> None:
@@ -209,7 +224,7 @@ class Replicas:
         if self._nginx.look(now):
             self._tell_end("nginx", self._nginx, now)
         elif self._nginx.up_since is None:
-            self._nginx_answers()
+            self._nginx_listens()
 
     def _leave_out(self) -> None:
         """A replica that drains refuses at once, so it looks idle: nginx must not be drawn to it.
@@ -230,11 +245,11 @@ class Replicas:
     def _write_config(self) -> None:
         write_config(self._nginx_program, self.folder, self.upstream.config(self.port))
 
-    def _nginx_answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 1.0):
-            self._nginx.ready(time.monotonic())
-            return True
-        return False
+    def _nginx_listens(self) -> bool:
+        if not self._nginx.listens_on(self.port):
+            return False
+        self._nginx.ready(time.monotonic())
+        return True
 
     def _tell_end(self, name: str, child: Child, now: float) -> None:
         pause = child.restart_at - now
@@ -252,23 +267,6 @@ def check_count(count: int) -> None:
     """Raise ValueError for a number of replicas that can't be."""
     if not 1 <= count <= MAX_REPLICAS:
         raise ValueError(f"There can be 1 to {MAX_REPLICAS} replicas here, got {count}.")
-
-
-def choose_ports(port: int, count: int) -> tuple[int, list[int]]:
-    """nginx's port (0: any free one) and the replicas': the next free ones after it.
-
-    Raises ValueError if nginx's port is taken, or not enough are free above it.
-    """
-    with contextlib.closing(listen(HOST, port, False)) as front:
-        port = front.getsockname()[1]
-        ports: list[int] = []
-        for candidate in range(port + 1, MAX_PORT + 1):
-            with contextlib.suppress(ValueError):
-                listen(HOST, candidate, False).close()
-                ports.append(candidate)
-            if len(ports) == count:
-                return port, ports
-    raise ValueError(f"{count} replicas need {count} free ports above {port}: choose a lower one.")
 
 
 def _why(replica: Replica) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0  # before a restart; doubles from death to death
 SOUND_S = 30.0  # a child that was up for so long starts at the first pause again
 LAST_BYTES = 4000  # of a log that are searched for its last line
@@ -106,6 +108,14 @@ class Child:
     @property
     def pid(self) -> int | None:
         return self.process.pid if self.alive else None
+
+    def listens_on(self, port: int) -> bool:
+        """Whether it is this process, and no stranger, that listens on that TCP port."""
+        try:
+            found = psutil.Process(self.process.pid).net_connections("tcp") if self.alive else []
+        except psutil.Error:  # it has just ended
+            return False
+        return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in found)
 
     def last_words(self) -> str:
         """The last line of its log."""

@@ -251,17 +251,42 @@ def test_real_models_share_the_processors(monkeypatch: pytest.MonkeyPatch):
     assert [plan.flags[-1] for plan in plans] == ["--threads=5"] * 3
 
 
-def test_real_models_have_a_gpu_each(monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with two GPUs, as far as the command line asks."""
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(cluster, "gpus", lambda: ([{"name": "H200"}] * 2, "driver 1"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert [plan.env for plan in plans_of("--replicas", "2")] == [
-        {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"},
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="3 replicas of a real model need 3 GPUs, but 2"):
-        plans_of("--replicas", "3")
+
+
+def devices_of(*flags: str) -> list[str]:
+    return [plan.env["CUDA_VISIBLE_DEVICES"] for plan in plans_of(*flags)]
+
+
+def test_real_models_have_their_own_gpus(two_gpus: None, monkeypatch: pytest.MonkeyPatch):
+    assert devices_of("--replicas", "2") == ["0", "1"]
+    assert devices_of("--replicas", "1", "-tp", "2") == ["0,1"]
     assert plans_of("--replicas", "3", "--device", "cpu")[0].env == {}
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7,9")
-    assert [plan.env["CUDA_VISIBLE_DEVICES"] for plan in plans_of("--replicas", "2")] == ["5", "7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7,9,11")
+    assert devices_of("--replicas", "2") == ["5", "7"]
+    assert devices_of("--replicas", "2", "-pp", "2") == ["5,7", "9,11"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--replicas", "3"], "3 replicas of a real model need 3 GPUs, but 2 can be used here: "),
+        (["--replicas", "3"], "give --replicas 2, --device cpu, or --simulate."),
+        (["--replicas", "2", "-tp", "2"], "2 replicas of a real model on 2 GPUs each need 4 GPUs, "),
+        (["--replicas", "2", "-tp", "2"], "but 2 can be used here: give --replicas 1, --device cpu"),
+        (["--replicas", "1", "-tp", "3"], "1 replica of a real model on 3 GPUs needs 3 GPUs, but 2"),
+        (["--replicas", "1", "-tp", "3"], "here: give --device cpu, or --simulate."),
+        (["--replicas", "3", "-tp", "3", "-pp", "2"], "on 6 GPUs each need 18 GPUs, but 2 can"),
+    ],
+)
+def test_too_few_gpus_are_told_with_the_numbers(two_gpus: None, flags: list[str], said: str):
+    with pytest.raises(ValueError) as caught:
+        plans_of(*flags)
+    assert said in str(caught.value)

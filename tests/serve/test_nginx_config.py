@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from minillm.serve import nginx
 from minillm.serve.nginx import ROUTERS, Upstream, find_nginx, write_config
-from minillm.serve.replicas import choose_ports
 from minillm.serve.server import KEEP_ALIVE_S
 from minillm.serve.service import ServerSettings
 from minillm.sim.routers import ROUTERS as SIMULATED
@@ -141,13 +140,3 @@ def test_without_nginx_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match=r"nginx-light.*brew.*conda-forge") as caught:
         find_nginx()
     assert str(caught.value).count(". ") == 0  # one sentence
-
-
-def test_ports_follow_one_another_and_a_taken_one_is_left_out():
-    port, ports = choose_ports(0, 3)
-    assert len({port, *ports}) == 4
-    assert min(ports) > port
-    with pytest.raises(ValueError, match="99999"):
-        choose_ports(99_999, 1)
-    with pytest.raises(ValueError, match="2 free ports above 65535"):
-        choose_ports(65_535, 2)
