@@ -1,4 +1,4 @@
-"""Send times: independent gaps of the right law, ramps, an absolute schedule."""
+"""Send times: independent gaps of the right law, ramps, an absolute schedule (C48)."""
 
 from __future__ import annotations
 

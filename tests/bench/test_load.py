@@ -1,4 +1,8 @@
-"""The client against a scripted server: known delays, failures, broken streams, Ctrl-C."""
+"""The client against a scripted server: known delays, failures, broken streams, Ctrl-C.
+
+C42: what counts as the first token; C44: several tokens in a chunk; C45: one token has no TPOT;
+C46: failures improve nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes → events → a request's record: what counts as a token, whatever the cuts."""
+"""Bytes → events → a request's record: what counts as a token, whatever the cuts (C42, C44)."""
 
 from __future__ import annotations
 

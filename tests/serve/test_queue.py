@@ -87,22 +87,25 @@ def test_a_full_queue_answers_at_once_though_a_step_runs(serve):
 
 
 def test_a_deadline_is_answered_though_the_step_goes_on(serve):
+    """Within 10 ms, in the best of five rounds: other work on the machine only adds to it."""
     served = serve(max_num_seqs=1)
     gate = Gate(served)
+    late_s: list[float] = []
     with ThreadPoolExecutor(4) as pool:
         running = ask_later(pool, served, max_tokens=1, deadline_s=0.05)
         assert gate.inside.wait(20)
-        late = [ask_later(pool, served, max_tokens=1, deadline_s=0.3) for _ in range(3)]
-        results = [call.result() for call in late]
+        while len(late_s) < 5 * 3 and min(late_s, default=1.0) >= 0.01:
+            late = [ask_later(pool, served, max_tokens=1, deadline_s=0.3) for _ in range(3)]
+            for status, seconds, body in [call.result() for call in late]:
+                assert status == 503
+                assert body["error"]["code"] == "deadline_exceeded"
+                assert "0.3 s" in body["error"]["message"]
+                assert 0.3 <= seconds < 1.3
+                late_s.append(seconds - 0.3)
         assert not running.done()
         gate.open.set()
         assert running.result()[0] == 200  # its deadline was for the queue, and it had left that
-    for status, seconds, body in results:
-        assert status == 503
-        assert body["error"]["code"] == "deadline_exceeded"
-        assert "0.3 s" in body["error"]["message"]
-        assert 0.3 <= seconds < 1.3
-    assert min(seconds for _, seconds, _ in results) < 0.3 + 0.1
+    assert min(late_s) < 0.01, late_s
     wait_for(served.idle, "all free again")
 
 

@@ -1,4 +1,4 @@
-"""Real nginx before simulated replicas: shares, deaths, drains, hang-ups, errors.
+"""Real nginx before simulated replicas: shares (C53), deaths, drains, hang-ups, errors.
 
 Two replicas are about sixteen times as fast as the third one.
 """
