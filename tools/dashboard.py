@@ -1,8 +1,9 @@
 """Open the live dashboard on this machine only. Run by `make dashboard` with .venv's Python.
 
-Starts one engine server (the course's model, or a simulated GPU) and Voila, both on 127.0.0.1,
-opens the page where there is a display and prints its address in any case. Each visitor's kernel is
-a client of that one engine. Ctrl-C or SIGTERM ends all of it; an engine that dies is started again.
+Starts an engine server with the course's model, another one with a simulated GPU, and Voila, all on
+127.0.0.1, opens the page where there is a display and prints its address in any case. Each
+visitor's kernel is a client of these engines. Ctrl-C or SIGTERM ends all of it; an engine that dies
+is started again.
 Environment: MINILLM_PORT = first port to try for the page, MINILLM_BROWSER = 0 never opens a
 browser, MINILLM_SIMULATE = a GPU's name, as --simulate.
 """
@@ -22,27 +23,34 @@ import time
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a script, whatever the working folder
 
 from minillm.serve.server import listen  # noqa: E402
 from minillm.serve.supervised import Child, ChildGroup  # noqa: E402
+from minillm.sim import get_gpu  # noqa: E402
 from tools.lab import has_display, interrupt  # noqa: E402
+from widgets.class_client import ClassClient, ClassError  # noqa: E402
+from widgets.dashboard import engines  # noqa: E402
 from widgets.dashboard.frame import ABSENT_S  # noqa: E402
 
 HOST = "127.0.0.1"
 NOTEBOOK = ROOT / "notebooks" / "dashboard.ipynb"
 TEMPLATES = ROOT / "tools" / "voila"
+ENGINE, SIMULATED, VOILA = "The engine", "The simulated GPU", "Voila"
 EXTENSIONS = (
     "@voila-dashboards/widgets-manager8", "@jupyter-widgets/jupyterlab-manager", "anywidget",
 )  # fmt: skip
 FIRST_PORT, PORTS = 8866, 50
 START_LIMIT_S, STOP_LIMIT_S = 180.0, 12.0
 TICK_S = 0.25
+# Kernels that wait for visitors, with the page made; the next one is begun only when the page of
+# the one before is up, for it would take its time.
+WAITING_KERNELS, REFILL_S = 2, 5.0
 # Few enough blocks and slots that a burst fills them: one sees who waits, and who is thrown out.
-SLOTS, BLOCKS, BUDGET = 12, 256, 256
+SLOTS, BLOCKS, BLOCK_SIZE, BUDGET = 12, 256, 16, 256
+MOST_BUDGET = 8192  # tokens in a step for which memory is set aside: a whole prompt, unchunked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,9 +58,9 @@ def parser() -> argparse.ArgumentParser:
         prog="make dashboard ARGS=...", description="The live dashboard, on this machine only."
     )
     made.add_argument(
-        "--simulate", nargs="?", const="A100-80GB-SXM", metavar="GPU",
+        "--simulate", nargs="?", const=engines.GPUS[0], metavar="GPU",
         default=os.environ.get("MINILLM_SIMULATE") or None,
-        help="a simulated GPU instead of the model on this machine (default GPU: A100-80GB-SXM)",
+        help="a simulated GPU alone, without the model (default GPU: A100-80GB-SXM)",
     )  # fmt: skip
     made.add_argument("--model", help="another model: a folder, a GGUF file or a hub id")
     made.add_argument(
@@ -81,15 +89,18 @@ def free_port(first: int, count: int = PORTS) -> int:
     raise ValueError(f"No port from {first} to {first + count - 1} is free: choose with --port.")
 
 
-def engine_command(args: argparse.Namespace, port: int) -> list[str]:
+def engine_command(args: argparse.Namespace, port: int, gpu: str | None) -> list[str]:
+    """gpu: simulate it; None: the model on this machine."""
+    whole = max(BUDGET, min(args.kv_blocks * BLOCK_SIZE, MOST_BUDGET))
     command = [
         sys.executable, "-m", "minillm", "serve", "--classroom", "--host", HOST,
         "--port", str(port), "--max-num-seqs", str(SLOTS), "--grace", "1",
-        "--num-gpu-blocks-override", str(args.kv_blocks),
+        "--num-gpu-blocks-override", str(args.kv_blocks), "--block-size", str(BLOCK_SIZE),
+        "--max-num-batched-tokens", str(BUDGET if gpu else whole),
     ]  # fmt: skip
-    if args.simulate:
-        command += ["--simulate", args.simulate, "--max-num-batched-tokens", str(BUDGET)]
-    if args.model:
+    if gpu:
+        command += ["--simulate", gpu]
+    elif args.model:
         command += ["--model", args.model]
     return command
 
@@ -105,6 +116,9 @@ def voila_command(port: int, cull_after_s: int) -> list[str]:
         "--Voila.port_retries=0",
         "--no-browser",
         "--template=minillm",
+        "--VoilaConfiguration.preheat_kernel=True",
+        f"--VoilaConfiguration.default_pool_size={WAITING_KERNELS}",
+        f"--VoilaKernelManager.fill_delay={REFILL_S}",
         # Voila does not end the kernels of pages that were closed: this does.
         f"--MappingKernelManager.cull_idle_timeout={idle_s}",
         f"--MappingKernelManager.cull_interval={interval_s}",
@@ -116,12 +130,14 @@ def voila_command(port: int, cull_after_s: int) -> list[str]:
     return command
 
 
-def voila_environment(url: str, key: str) -> dict[str, str]:
+def voila_environment(known: engines.Engines) -> dict[str, str]:
     """What the page's kernels need to know, and where Voila finds the template and this Python."""
     paths = [str(TEMPLATES), *filter(None, [os.environ.get("JUPYTER_PATH")])]
     return {
-        "MINILLM_DASHBOARD_URL": url,
-        "MINILLM_DASHBOARD_KEY": key,
+        engines.URL: known.measured,
+        engines.SIMULATED_URL: known.simulated,
+        engines.KEY: known.key,
+        engines.GPU: known.gpu,
         "JUPYTER_PATH": os.pathsep.join(paths),
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(":"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -129,35 +145,51 @@ def voila_environment(url: str, key: str) -> dict[str, str]:
 
 
 class Dashboard:
-    """The two processes. Everything is loopback; the key is made here and shown to nobody."""
+    """The processes. Everything is loopback; the key is made here and shown to nobody."""
 
     def __init__(self, args: argparse.Namespace) -> None:
+        gpu = get_gpu(args.simulate or engines.GPUS[0]).name
+        if args.simulate and args.model:
+            raise ValueError("--simulate runs no model: leave out --model.")
+        page_port = free_port(args.port)  # what can fail comes before what has to be cleared away
         self.folder = Path(tempfile.mkdtemp(prefix="minillm-dashboard-"))
         self.group = ChildGroup()
-        key = secrets.token_urlsafe(24)
-        engine_port, page_port = free_port(0), free_port(args.port)
-        self.engine_url = f"http://{HOST}:{engine_port}"
+        self.key = secrets.token_urlsafe(24)
         self.url = f"http://{HOST}:{page_port}/"
-        self.engine = Child(
-            self.group, engine_command(args, engine_port), self.folder / "engine.log",
-            {"MINILLM_API_KEY": key, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        self.voila = Child(
+        self.ports: dict[str, int] = {}
+        self.children: dict[str, Child] = {}
+        measured = "" if args.simulate else self._add_engine(ENGINE, args, None)
+        # Beside a model it is started when the page is up, so that it holds nothing up.
+        simulated = self._add_engine(SIMULATED if measured else ENGINE, args, gpu)
+        known = engines.Engines(measured, simulated, self.key, gpu)
+        self.ports[VOILA] = page_port
+        self.children[VOILA] = Child(
             self.group, voila_command(page_port, args.cull_after), self.folder / "voila.log",
-            voila_environment(self.engine_url, key),
+            voila_environment(known),
         )  # fmt: skip
-        self.children = {"The engine": self.engine, "Voila": self.voila}
+
+    def _add_engine(self, name: str, args: argparse.Namespace, gpu: str | None) -> str:
+        """Its address."""
+        port = self.ports[name] = free_port(0)
+        self.children[name] = Child(
+            self.group, engine_command(args, port, gpu), self.folder / f"engine-{port}.log",
+            {"MINILLM_API_KEY": self.key, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        return f"http://{HOST}:{port}"
 
     def start(self) -> None:
-        """Start both and wait until both answer. ValueError, in one sentence, if one cannot."""
-        waiting = dict(self.children)
+        """Start engine and page, wait until both answer, then start what is beside them.
+
+        ValueError, in one sentence, if one cannot.
+        """
+        waiting = {name: self.children[name] for name in (ENGINE, VOILA)}
         for child in waiting.values():
             child.start()
         deadline = time.monotonic() + START_LIMIT_S
         while waiting:
             for name, child in list(waiting.items()):
-                if self._answers(child):
-                    child.ready(time.monotonic())
+                if self._answers(name):
+                    self._note_ready(name)
                     del waiting[name]
                 elif not child.alive:
                     raise ValueError(f"{name} did not start: {child.last_words()}")
@@ -165,6 +197,8 @@ class Dashboard:
                 names = " and ".join(waiting)
                 raise ValueError(f"{names} did not answer within {START_LIMIT_S:.0f} s.")
             time.sleep(TICK_S)
+        if SIMULATED in self.children:
+            self.children[SIMULATED].start()
 
     def watch(self) -> None:
         """Until a signal comes: start again what has ended, and say so."""
@@ -174,24 +208,34 @@ class Dashboard:
                 if child.look(now):
                     pause = child.restart_at - now
                     print(f"{name} {child.last_end}; it starts again in {pause:.2g} s.", flush=True)
-                elif child.up_since is None and self._answers(child):
-                    child.ready(now)
-                    print(f"{name} is back.", flush=True)
+                elif child.up_since is None and self._answers(name):
+                    self._note_ready(name)
+                    if child.starts > 1:
+                        print(f"{name} is back.", flush=True)
             time.sleep(TICK_S)
 
-    def _answers(self, child: Child) -> bool:
-        """Whether it takes connections: the engine listens once its model is loaded."""
-        port = urlsplit(self.engine_url if child is self.engine else self.url).port
-        with contextlib.suppress(OSError), socket.create_connection((HOST, port), 1.0):
+    def _answers(self, name: str) -> bool:
+        """Whether it takes connections: an engine listens once its model is loaded."""
+        address = HOST, self.ports[name]
+        with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
             return True
         return False
 
+    def _note_ready(self, name: str) -> None:
+        self.children[name].ready(time.monotonic())
+        if name == ENGINE:
+            # It was started with room for a whole prompt in a step: that is for chunked prefill
+            # switched off. To begin with a step is short.
+            with contextlib.suppress(ClassError, ConnectionError):
+                client = ClassClient(f"http://{HOST}:{self.ports[name]}", self.key)
+                client.control(max_num_batched_tokens=BUDGET)
+
     def stop(self) -> None:
-        """End both and the kernels; nothing is left, not even the logs."""
-        for child in (self.voila, self.engine):
+        """End all of them and the kernels; nothing is left, not even the logs."""
+        for child in self.children.values():
             child.signal(signal.SIGTERM)
         end = time.monotonic() + STOP_LIMIT_S
-        while time.monotonic() < end and (self.voila.alive or self.engine.alive):
+        while time.monotonic() < end and any(child.alive for child in self.children.values()):
             time.sleep(0.05)
         self.group.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -203,7 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     dashboard = None
     try:
         dashboard = Dashboard(args)
-        what = f"a simulated {args.simulate}" if args.simulate else "the model"
+        what = f"a simulated {args.simulate}" if args.simulate else "the model on this machine"
         print(f"Starting the engine ({what}) and the page …", flush=True)
         dashboard.start()
         print(f"\nThe dashboard is open at\n\n    {dashboard.url}\n", flush=True)

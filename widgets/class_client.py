@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -57,6 +58,10 @@ class ClassClient:
         """Change what the class runs on (the instructor); the state then."""
         return self._call("POST", "/class/control", changes)
 
+    def text_of(self, tokens: list[int]) -> str:
+        """What these token ids say."""
+        return self._call("POST", "/detokenize", {"tokens": tokens})["prompt"]
+
     def ask(
         self, prompt: str, max_tokens: int, temperature: float = 0.7, request_id: str = ""
     ) -> Iterator[str]:
@@ -92,12 +97,14 @@ class ClassClient:
                     yield parser.last_id, json.loads(event)
 
     def close(self) -> None:
-        """End every stream, from any thread."""
+        """End every stream and call, from any thread."""
         with self._lock:
             self._closed = True
             for line in self._open:
                 with suppress(OSError):
                     line.shutdown(socket.SHUT_RDWR)
+        if "_http" in self.__dict__:
+            self._http.close()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
@@ -105,8 +112,8 @@ class ClassClient:
         import httpx
 
         try:
-            answer = self._request(httpx, CONNECT_S, method, path, json=body)
-        except httpx.HTTPError as error:
+            answer = self._http.request(method, path, json=body, headers=self._headers)
+        except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: it has been closed
             raise self._lost(error) from None
         if answer.status_code != 200:
             raise _refusal(answer)
@@ -121,7 +128,8 @@ class ClassClient:
 
         with httpx.Client(**self._settings(httpx, patience_s)) as http:
             try:
-                with http.stream(method, path, headers=headers, json=json) as answer:
+                everything = self._headers | (headers or {})
+                with http.stream(method, path, headers=everything, json=json) as answer:
                     if answer.status_code != 200:
                         answer.read()
                         raise _refusal(answer)
@@ -143,14 +151,20 @@ class ClassClient:
             with self._lock:
                 self._open.discard(line)
 
-    def _request(self, httpx: Any, patience_s: float, method: str, path: str, json: Any) -> Any:
-        with httpx.Client(**self._settings(httpx, patience_s)) as http:
-            return http.request(method, path, json=json)
+    @cached_property
+    def _http(self) -> httpx.Client:
+        """For calls; a stream has a client of its own, which its end closes."""
+        import httpx
+
+        return httpx.Client(**self._settings(httpx, CONNECT_S))
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
 
     def _settings(self, httpx: Any, patience_s: float) -> dict[str, Any]:
         return {
             "base_url": self.url,
-            "headers": {"Authorization": f"Bearer {self.key}"},
             "timeout": httpx.Timeout(patience_s, connect=CONNECT_S),
             "trust_env": False,  # the class is in this room, not behind a proxy
         }

@@ -23,6 +23,7 @@ from widgets.class_watch import ClassView, ClassWatch
 
 POLL_S = 1.0
 KEPT = 4  # questions and answers that are shown
+SCHEDULING = {"policy", "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill"}
 
 
 @dataclass(slots=True)
@@ -129,7 +130,8 @@ class Desk(AskingWatch):
 
     def control(self, **changes: Any) -> None:
         """Change something, soon: paused, policy, max_num_seqs, max_num_batched_tokens,
-        student_limit. Returns at once; `said` tells what came of it."""
+        enable_chunked_prefill, device (a simulated GPU), student_limit. Returns at once; `said`
+        tells what came of it."""
         self._changes.append(changes)
         self._background.wake()
 
@@ -176,13 +178,18 @@ def change_sentence(changes: dict[str, Any], state: dict[str, Any]) -> str:
     parts = []
     if "paused" in changes:
         parts.append("Paused: requests are taken in and wait." if state["paused"] else "Going on.")
-    if {"policy", "max_num_seqs", "max_num_batched_tokens"} & changes.keys():
+    if SCHEDULING & changes.keys():
         limits = f"up to {state['max_num_seqs']:,} sequences a step"
         if state["policy"] == "continuous":
             limits += f", {state['max_num_batched_tokens']:,} tokens"
         parts.append(f"{state['policy'].capitalize()} batching, {limits}.")
         if state["draining_for_swap"]:
             parts.append("It takes over when those who run now have finished.")
+    if "enable_chunked_prefill" in changes:
+        chunked = state["enable_chunked_prefill"]
+        parts.append(f"Prompts are computed {'in chunks' if chunked else 'whole'}.")
+    if "device" in changes:
+        parts.append(f"The engine is a simulated {state['device']} now.")
     if "student_limit" in changes:
         limit = state["student_limit"]
         parts.append(f"A student may have {limit:,} request{'s' * (limit != 1)} in flight.")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from minillm.core import CacheConfig, Runner
 from minillm.llm.text import Message
+
+if TYPE_CHECKING:
+    from minillm.sim import SimulatedRunner
 
 
 class PseudoTokenizer:
@@ -43,3 +48,24 @@ class PseudoDetokenizer:
 
     def finish(self) -> str:
         return ""
+
+
+def on_another_gpu(runner: Runner, gpu: str, cache: CacheConfig) -> SimulatedRunner:
+    """A simulated model on another GPU, which has to hold the weights and that cache.
+
+    Raises ValueError, in one sentence, where it does not, and for a runner that is a real device.
+    """
+    from minillm.sim import SimulatedRunner
+
+    if not isinstance(runner, SimulatedRunner):
+        raise ValueError(
+            f"The model runs on {runner.info.device}: only a simulated GPU can become another one."
+        )
+    other = runner.on_gpu(gpu)
+    room = other.cache_config(block_size=cache.block_size).num_blocks
+    if room < cache.num_blocks:
+        raise ValueError(
+            f"{other.info.device} has room for {room:,} KV blocks beside {other.info.model}, "
+            f"but {cache.num_blocks:,} are in use here."
+        )
+    return other

@@ -28,7 +28,14 @@ from minillm.serve.classroom import INSTRUCTOR, Member
 from minillm.serve.errors import ApiError, JsonResponse, bad_request, internal
 from minillm.serve.guard import KeyGuard, read_body
 from minillm.serve.job import SILENCE, Answer, Chunk, Job, Prompt
-from minillm.serve.protocol import Body, ChatBody, CompletionBody, parse
+from minillm.serve.protocol import (
+    Body,
+    ChatBody,
+    CompletionBody,
+    DetokenizeBody,
+    check,
+    parse,
+)
 from minillm.serve.replies import ChatReplies, Replies
 from minillm.serve.service import ServerSettings, Service
 from minillm.serve.spoken import Shows, everything, nothing
@@ -62,6 +69,7 @@ def make_app(
             Route("/v1/models/{name:path}", one_model),
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/detokenize", detokenize, methods=["POST"]),
             Route("/health", health),
             Route("/metrics", metrics),
             Route("/trace", trace),
@@ -108,6 +116,14 @@ async def one_model(request: Request) -> Response:
     service = _service(request)
     service.check_model(request.path_params["name"])
     return JsonResponse(_model(service))
+
+
+async def detokenize(request: Request) -> Response:
+    """What token ids, such as a trace shows, say."""
+    service = _service(request)
+    body: DetokenizeBody = check(DetokenizeBody, await _body(request))
+    service.check_model(body.model)
+    return JsonResponse({"prompt": service.text_of(body.tokens)})
 
 
 async def health(request: Request) -> Response:

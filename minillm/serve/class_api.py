@@ -3,7 +3,8 @@
 POST /class/join     with the join code as the key: {"nickname"} → one's own key
 GET  /class          what holds now; for the instructor with a row per student
 POST /class/control  the instructor's: {"paused", "policy", "max_num_seqs",
-                     "max_num_batched_tokens", "student_limit"}, any of them
+                     "max_num_batched_tokens", "enable_chunked_prefill", "device",
+                     "student_limit"}, any of them
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class JoinBody(BaseModel):
 
 
 class ControlBody(BaseModel):
-    """What the instructor changes; None leaves it as it is. Names are SchedulerConfig's."""
+    """What the instructor changes; None leaves it as it is. Names are SchedulerConfig's.
+
+    device: the name of another simulated GPU, where the server simulates one.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -41,6 +45,8 @@ class ControlBody(BaseModel):
     policy: str | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    enable_chunked_prefill: bool | None = None
+    device: str | None = None
     student_limit: int | None = None
 
 
@@ -76,6 +82,7 @@ async def control(request: Request) -> Response:
     body: ControlBody = check(ControlBody, await _body(request))
     try:
         policy, limits = _wanted(service, body)
+        other = None if body.device is None else service.on_another_gpu(body.device)
         if body.student_limit is not None:
             check_limit(body.student_limit)
     except ValueError as error:
@@ -84,7 +91,11 @@ async def control(request: Request) -> Response:
     if (policy or now.name, limits) != (now.name, now.config):
         kind = policy or type(now)
         await service.engine.call(lambda engine: engine.swap_scheduler(kind, limits))
+        service.note_limits(limits)
         service.announce()
+    if other is not None:
+        await service.engine.call(lambda engine: engine.runner.become(other))
+        service.trace.announce()
     if body.student_limit is not None:
         service.settings.classroom.student_limit = body.student_limit
     if body.paused is not None and body.paused != service.engine.paused:
@@ -105,6 +116,7 @@ def state(service: Service, member: Member) -> dict[str, Any]:
         "draining_for_swap": upcoming is not engine.scheduler,
         "max_num_seqs": upcoming.config.max_num_seqs,
         "max_num_batched_tokens": upcoming.config.max_num_batched_tokens,
+        "enable_chunked_prefill": upcoming.config.enable_chunked_prefill,
         "student_limit": classroom.student_limit, "num_students": classroom.num_students,
         "waiting": service.engine.num_waiting, "running": len(engine.scheduler.running),
     }  # fmt: skip
@@ -123,6 +135,8 @@ def _wanted(service: Service, body: ControlBody) -> tuple[str | None, SchedulerC
         for name in ("max_num_seqs", "max_num_batched_tokens")
         if (value := getattr(body, name)) is not None
     }
+    if body.enable_chunked_prefill is not None:
+        changes |= _chunking(service, limits, body.enable_chunked_prefill) | changes
     if policy is not None:
         check_policy(policy)
         if policy == "static" and limits.max_wait_s is None:
@@ -134,6 +148,20 @@ def _wanted(service: Service, body: ControlBody) -> tuple[str | None, SchedulerC
             f"its memory was set aside for that many at the start."
         )
     return policy, replace(limits, **changes)
+
+
+def _chunking(service: Service, limits: SchedulerConfig, chunked: bool) -> dict[str, Any]:
+    """What else changes with it: without chunks a step has room for the longest prompt, and with
+    them it gets the budget back that it had before."""
+    budget, longest = limits.max_num_batched_tokens, service.config.max_len
+    if not chunked:
+        budget = max(budget, longest)
+    elif not limits.enable_chunked_prefill:
+        budget = max(service.chunk_budget, limits.max_num_seqs)
+    return {
+        "enable_chunked_prefill": chunked, "max_model_len": longest,
+        "max_num_batched_tokens": budget,
+    }  # fmt: skip
 
 
 async def _body(request: Request) -> bytes:

@@ -37,8 +37,12 @@ class PacedRunner(Runner):
     """A simulated runner whose steps last as long as they say, from the clock's now."""
 
     def __init__(self, runner: Runner, clock: PacedClock) -> None:
-        self.runner, self.clock = runner, clock
-        self.info = runner.info
+        self.clock = clock
+        self.become(runner)
+
+    def become(self, runner: Runner) -> None:
+        """Take another simulated device from the next step on."""
+        self.runner, self.info = runner, runner.info
 
     def execute(self, output: SchedulerOutput) -> StepResult:
         result = self.runner.execute(output)

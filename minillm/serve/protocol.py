@@ -186,6 +186,15 @@ class ChatBody(Body):
         return [_message(index, message) for index, message in enumerate(self.messages)]
 
 
+class DetokenizeBody(BaseModel):
+    """POST /detokenize, as vLLM has it."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    model: str | None = None
+    tokens: list[int]
+
+
 def parse(kind: type[Body], raw: bytes) -> Any:
     """A body of that kind. Raises ApiError 400 that names the first field that is wrong."""
     body = check(kind, raw)

@@ -7,9 +7,11 @@ import math
 import time
 from dataclasses import asdict, dataclass, replace
 
-from minillm.core import LLMEngine
+from minillm.core import LLMEngine, Runner, SchedulerConfig
+from minillm.core.door import check_prompt
 from minillm.core.trace import Record, TraceHeader
 from minillm.llm import LLM
+from minillm.llm.simulated import on_another_gpu
 from minillm.serve.async_engine import AsyncEngine
 from minillm.serve.class_tally import ClassTally
 from minillm.serve.classroom import Classroom
@@ -73,6 +75,7 @@ class Service:
         )
         # A real device's memory was measured with this budget; a simulated one has no such limit.
         budget = engine.scheduler.config.max_num_batched_tokens
+        self.chunk_budget = budget  # of the last limits with chunked prefill
         self.most_tokens = budget if engine.runner.info.provenance == "measured" else None
         self.tally = ClassTally() if in_class else None
         self._announced = engine.scheduler
@@ -83,9 +86,13 @@ class Service:
         self.metrics.waiting.set_function(lambda: self.engine.num_waiting)
 
     def trace_header(self) -> TraceHeader:
-        """The trace's header as of now: the policy may have been swapped."""
-        scheduler = self.engine.engine.scheduler
-        return replace(self._header, policy=scheduler.name, config=asdict(scheduler.config))
+        """The trace's header as of now: the policy or the device may be another than at first."""
+        engine = self.engine.engine
+        scheduler, info = engine.scheduler, engine.runner.info
+        return replace(
+            self._header, device=info.device, policy=scheduler.name,
+            config=asdict(scheduler.config),
+        )  # fmt: skip
 
     def _take_records(self, records: list[Record]) -> bool:
         self.metrics.take(records)
@@ -101,6 +108,15 @@ class Service:
         if scheduler is not self._announced:
             self._announced = scheduler
             self.trace.announce()
+
+    def note_limits(self, limits: SchedulerConfig) -> None:
+        """Remember the token budget, for when chunked prefill is switched off and on again."""
+        if limits.enable_chunked_prefill:
+            self.chunk_budget = limits.max_num_batched_tokens
+
+    def on_another_gpu(self, name: str) -> Runner:
+        """The simulated model on the GPU of that name. Raises ValueError, in one sentence."""
+        return on_another_gpu(self.llm.runner, name, self.config.cache)
 
     def check_model(self, name: str | None) -> None:
         """Raise ApiError 404 for a model that is not the one served here; none named is fine."""
@@ -137,6 +153,16 @@ class Service:
         """Requests that can be in the server at once: slots and queue."""
         limit = self.settings.max_queue_size
         return None if limit is None else limit + self.engine.engine.scheduler.config.max_num_seqs
+
+    def text_of(self, token_ids: list[int]) -> str:
+        """The text of these tokens. Raises ApiError 400 for an id that is none."""
+        if not token_ids:
+            return ""
+        try:
+            check_prompt(token_ids, self.config.vocab_size)
+        except ValueError as error:
+            raise bad_request(str(error), "tokens") from None
+        return self.llm.tokenizer.decode(token_ids)
 
     def token_text(self, token_id: int) -> str:
         """One token's own text, for logprobs."""

@@ -60,6 +60,19 @@ class SimulatedRunner(Runner):
         name = cost.gpu.name if tp * pp == 1 else f"{tp * pp} × {cost.gpu.name} (TP{tp} PP{pp})"
         return cls(cost, device=name, model=cost.model.name, dtype=cost.dtype.name, seed=seed)
 
+    def on_gpu(self, gpu: str) -> SimulatedRunner:
+        """The same model on another GPU: its steps take another time, its tokens are the same.
+
+        Raises ValueError for a name that is unknown and for a runner that was not made by for_gpu.
+        """
+        cost = self.cost_model
+        if not isinstance(cost, GPUCostModel):
+            raise ValueError(f"{self.info.device} is no simulated GPU that could be another one.")
+        return self.for_gpu(
+            gpu, cost.model.name, preset=cost.preset.name, tp=cost.tp, pp=cost.pp,
+            dtype=cost.dtype.name, seed=self._salts.seed,
+        )  # fmt: skip
+
     def cache_config(
         self,
         gpu_memory_utilization: float = 0.9,

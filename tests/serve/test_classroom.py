@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minillm.core.trace import RequestEvent, StepRecord
+from minillm.llm import LLM
 from minillm.serve import Classroom, ServerSettings
 from minillm.serve.class_tally import WINDOW_S, ClassTally
 from minillm.serve.classroom import (
@@ -27,7 +29,8 @@ from minillm.serve.classroom import (
     read_code,
 )
 from minillm.serve.server import class_address, listen
-from tests.serve.conftest import Served, wait_for
+from minillm.sim import SimulatedRunner
+from tests.serve.conftest import Served, serving, wait_for
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────
 
@@ -450,3 +453,68 @@ def test_refusals_of_a_full_queue_and_of_a_huge_body_show_in_the_trace(serve):
     assert "1048576 bytes" in large["reason"]
     assert arrived[large["req"]]["prompt_len"] is None
     assert "request_success_total error" not in served.metrics()
+
+
+def test_chunked_prefill_goes_off_with_room_for_a_whole_prompt_and_comes_back(served):
+    longest = served.service.config.max_len
+    assert control(served, max_num_batched_tokens=64).status_code == 200
+    off = control(served, enable_chunked_prefill=False).json()
+    assert (off["enable_chunked_prefill"], off["max_num_batched_tokens"]) == (False, longest)
+    ids = list(range(1, 301))
+    assert served.complete(prompt=ids, max_tokens=2).status_code == 200
+    answer = control(served, max_num_batched_tokens=64)
+    assert answer.status_code == 400
+    assert (
+        "With chunked prefill off, max_num_batched_tokens (64)" in answer.json()["error"]["message"]
+    )
+    back = control(served, enable_chunked_prefill=True).json()
+    assert (back["enable_chunked_prefill"], back["max_num_batched_tokens"]) == (True, 64)
+    assert back["policy"] == "continuous"
+
+
+def test_another_simulated_gpu_takes_over_while_requests_run(room):
+    llm = LLM.simulated(runner=SimulatedRunner.for_gpu("L4"), num_blocks=256)
+    with serving(llm, ServerSettings(classroom=room)) as served:
+        served.client.headers["Authorization"] = f"Bearer {room.instructor_key}"
+        with ThreadPoolExecutor(1) as pool:
+            alone = served.complete(max_tokens=40).json()["choices"][0]["text"]
+            running_one = pool.submit(served.complete, max_tokens=40)
+            wait_for(lambda: bool(served.engine.scheduler.running), "one runs")
+            told = control(served, device="h200-141gb-sxm").json()
+            assert told["device"] == "H200-141GB-SXM"
+            assert running_one.result().status_code == 200
+        assert served.service.trace_header().device == "H200-141GB-SXM"
+        assert len(alone) > 40
+        with served.client.stream("GET", "/trace") as frames:
+            first = next(line for line in frames.iter_lines() if line.startswith("data: "))
+        assert json.loads(first[6:])["device"] == "H200-141GB-SXM"
+        unknown = control(served, device="T1000")
+        assert "Unknown GPU 'T1000': choose one of" in unknown.json()["error"]["message"]
+        small = control(served, device="A10", paused=True).json()
+        assert small["device"] == "A10"
+        assert small["paused"]
+
+
+def test_a_gpu_without_room_and_a_device_that_is_no_gpu_are_refused(served, room):
+    no_gpu = control(served, device="L4")  # this server has three constants for a device
+    assert no_gpu.status_code == 400
+    assert "is no simulated GPU" in no_gpu.json()["error"]["message"]
+    llm = LLM.simulated(runner=SimulatedRunner.for_gpu("H200-141GB-SXM"), num_blocks=40_000)
+    with serving(llm, ServerSettings(classroom=room)) as big:
+        big.client.headers["Authorization"] = f"Bearer {room.instructor_key}"
+        answer = control(big, device="A100-40GB-SXM")
+        assert answer.status_code == 400
+        assert "but 40,000 are in use here." in answer.json()["error"]["message"]
+        assert big.client.get("/class").json()["device"] == "H200-141GB-SXM"
+
+
+def test_token_ids_become_text(served):
+    answer = served.client.post("/detokenize", json={"tokens": [17, 4]})
+    assert answer.json() == {"prompt": "‹17›‹4›"}
+    assert served.client.post("/detokenize", json={"tokens": []}).json() == {"prompt": ""}
+    for wrong, says in (([-1], "Token id -1 is not in the vocabulary"), (["a"], "tokens.0")):
+        answer = served.client.post("/detokenize", json={"tokens": wrong})
+        assert answer.status_code == 400
+        assert says in answer.json()["error"]["message"]
+    other = served.client.post("/detokenize", json={"tokens": [1], "model": "gpt"})
+    assert other.status_code == 404

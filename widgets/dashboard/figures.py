@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from minillm.core.trace import Record, TraceHeader
 from widgets.block_map import BlockMap
 from widgets.cursor import Cursor
-from widgets.dashboard.words import LivePulse, OwnRequests
+from widgets.dashboard.requests import Requests
+from widgets.dashboard.words import LivePulse
 from widgets.histogram import Histogram
 from widgets.strip_chart import StripChart
 from widgets.timeline import Timeline
@@ -35,15 +36,16 @@ class LiveFigures:
         )
         self.blocks = BlockMap(cursor=self.cursor, colors="soft", max_steps=2048)
         self.latencies = Histogram(slo_ms=dict(SLO_MS))
-        self.pulse, self.own = LivePulse(), OwnRequests()
+        self.pulse, self.requests = LivePulse(), Requests()
 
     def reset(self, lane: int, header: TraceHeader, title: str, subtitle: str) -> None:
         """The server is another than before."""
-        self.pulse, self.own = LivePulse(), OwnRequests()
+        self.pulse, self.requests = LivePulse(), Requests()
         for view in (self.timeline, self.blocks):
             view.reset(lane, header, title, subtitle)
         self.strips.reset(lane, header)
         self.latencies.reset(lane, header)
+        self.cursor.move(t=None, req=None)  # whoever was pointed at is not in this one
 
     def amend(self, lane: int, header: TraceHeader, title: str, subtitle: str) -> None:
         """Other settings: latencies are counted anew, so that they are of one setting."""
@@ -54,7 +56,7 @@ class LiveFigures:
 
     def feed(self, lane: int, source: list[Record]) -> None:
         self.pulse.take(source)
-        self.own.take(source)
+        self.requests.take(source)
         for view in (self.timeline, self.strips, self.blocks, self.latencies):
             view.feed(lane, source)
 

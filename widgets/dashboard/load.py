@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minillm.bench.client import OpenAIClient
@@ -26,16 +26,21 @@ TIMEOUT_S = 300.0
 DRAWN = 64  # requests drawn at a time
 SPREAD = 0.6  # sigma of the lengths' logarithms
 LONGEST_PROMPT, LONGEST_OUTPUT = 1500, 400  # tokens
+PROMPTS = ("words", "questions")
 STOP_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """rate: requests a second. Lengths: medians, in tokens."""
+    """rate: requests a second. Lengths: medians, in tokens.
+
+    prompts: "words" of that length, which mean nothing, or the "questions" of minillm/data.
+    """
 
     rate: float = 0.0
     prompt_len: int = 64
     output_len: int = 64
+    prompts: str = "words"
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 200:
@@ -43,6 +48,8 @@ class LoadSettings:
         if not (1 <= self.prompt_len <= 4096 and 1 <= self.output_len <= 4096):
             lengths = f"{self.prompt_len!r} and {self.output_len!r}"
             raise ValueError(f"Lengths must lie between 1 and 4,096 tokens, got {lengths}.")
+        if self.prompts not in PROMPTS:
+            raise ValueError(f"Prompts are {' or '.join(PROMPTS)}, got {self.prompts!r}.")
 
 
 class PoissonClock:
@@ -80,21 +87,24 @@ class Load:
         self._tasks: set[asyncio.Task] = set()
 
     def start(self) -> Load:
-        """Begin; harmless when it runs."""
-        if self._thread is None:
+        """Begin; harmless when it runs. The first rate and the first burst do it too."""
+        if self._thread is None and not self._stopping.is_set():
             self._thread = threading.Thread(
                 target=lambda: asyncio.run(self._run()), name="minillm-load", daemon=True
             )
             self._thread.start()
         return self
 
-    def change(self, **changes: float) -> None:
+    def change(self, **changes: Any) -> None:
         """Other settings from now on. Raises ValueError for what cannot be."""
         self.settings = replace(self.settings, **changes)
+        if self.settings.rate:
+            self.start()
 
     def burst(self, count: int) -> None:
         """Send so many at once."""
         self._burst += count
+        self.start()
 
     def close(self) -> None:
         """End all requests, and wait for it."""
@@ -112,15 +122,19 @@ class Load:
         from minillm.bench.http_pool import open_pool
 
         async with open_pool(f"{self.url}/v1", self.key, TIMEOUT_S) as http:
-            client = await self._client(http)
-            if client is not None:
-                await self._send_all(client)
+            clients = await self._clients(http)
+            if clients:
+                await self._send_all(clients)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _client(self, http: object) -> OpenAIClient | None:
-        """A client that knows the model's name; None when closed before there is a server."""
+    async def _clients(self, http: object) -> dict[str, OpenAIClient]:
+        """One for each kind of prompt; none when closed before there is a server.
+
+        Words are continued to the length that was drawn; a question is a chat, whose answer may end
+        before it.
+        """
         from minillm.bench.client import OpenAIClient, Target, find_model
 
         while not self._stopping.is_set():
@@ -131,11 +145,14 @@ class Load:
                 await asyncio.sleep(RETRY_S)
                 continue
             self.error = ""
-            target = Target(f"{self.url}/v1", model, api_key=self.key, timeout_s=TIMEOUT_S)
-            return OpenAIClient(http, target, time.perf_counter())
-        return None
+            words = Target(f"{self.url}/v1", model, api_key=self.key, timeout_s=TIMEOUT_S)
+            chat = replace(words, endpoint="chat", ignore_eos=False)
+            now = time.perf_counter()
+            targets = {"words": words, "questions": chat}
+            return {kind: OpenAIClient(http, each, now) for kind, each in targets.items()}
+        return {}
 
-    async def _send_all(self, client: OpenAIClient) -> None:
+    async def _send_all(self, clients: dict[str, OpenAIClient]) -> None:
         clock, last = PoissonClock(), time.perf_counter()
         drawn, settings = iter(()), None
         while not self._stopping.is_set():
@@ -151,7 +168,7 @@ class Load:
                 if settings != self.settings:
                     settings = self.settings
                     drawn = draw(settings)
-                self._begin(client, next(drawn))
+                self._begin(clients[settings.prompts], next(drawn))
 
     def _begin(self, client: OpenAIClient, planned: PlannedRequest) -> None:
         task = asyncio.create_task(self._one(client, replace(planned, index=self.sent)))
@@ -169,8 +186,9 @@ class Load:
 
 
 def draw(settings: LoadSettings, seed: int | None = None) -> Iterator[PlannedRequest]:
-    """Requests of these lengths without end; none begins like another."""
+    """Requests of these lengths without end. No two prompts of words begin alike."""
     from minillm.bench.plan import SEEDS, Workload
+    from minillm.bench.workload import read_prompts
 
     number = random.Random(seed)
     while True:
@@ -179,4 +197,8 @@ def draw(settings: LoadSettings, seed: int | None = None) -> Iterator[PlannedReq
             max_input_len=LONGEST_PROMPT, max_output_len=LONGEST_OUTPUT,
             seed=number.randrange(SEEDS),
         )  # fmt: skip
-        yield from workload.plan([0.0] * DRAWN)
+        plan = workload.plan([0.0] * DRAWN)
+        if settings.prompts == "questions":
+            asked = number.choices(read_prompts(), k=DRAWN)
+            plan = [replace(each, text=text) for each, text in zip(plan, asked, strict=True)]
+        yield from plan

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import ipywidgets
 
-from widgets.background import Background
-from widgets.classroom import Desk
+from widgets.background import Background, threads_work
+from widgets.dashboard.engines import Engines
 from widgets.dashboard.figures import LiveFigures
 from widgets.dashboard.frame import BEAT_S, Frame
 from widgets.dashboard.live import LiveTab
-from widgets.dashboard.load import Load
 from widgets.dashboard.words import engine_status, origin
 
-URL, KEY = "MINILLM_DASHBOARD_URL", "MINILLM_DASHBOARD_KEY"
+KEPT_SAMPLES = 300  # of this machine's telemetry: half a minute, more than the strips show
 NO_ENGINE = (
     '<div class="mld-words"><h2>No engine is running here</h2><p>Close this and run '
     "<code>make dashboard</code>: it starts one. The other tabs work without.</p></div>"
 )
+NO_CLASS = (
+    '<div class="mld-words"><h2>A class needs the installed course</h2><p>A browser tab cannot '
+    "connect to a server. With the course installed, <code>make dashboard</code> joins a class."
+    "</p></div>"
+)
 
 
 class Dashboard:
-    """See the package's docstring. url, key: of the engine server; None: from the environment."""
+    """See the package's docstring. url, key: of an engine server; None: from the environment.
+
+    Nothing is followed before a page has said that it is there: a kernel may be started early.
+    """
 
     def __init__(self, url: str | None = None, key: str | None = None) -> None:
-        self.url, self.key = url or os.environ.get(URL, ""), key or os.environ.get(KEY, "")
+        self.engines = Engines(url, key=key or "") if url else Engines.from_environment()
         self.makers: dict[str, Callable[[], ipywidgets.Widget]] = {
             "Live": self._live_panel, "Compare": self._compare, "Curve": self._curve,
             "Cluster": self._cluster, "Class": self._class,
@@ -44,9 +50,9 @@ class Dashboard:
         self._panels: dict[str, ipywidgets.Widget] = {}
         self._sampler = None
         self._stopping = threading.Event()
-        self._beats = Background(threads=True, name="minillm-beat")
-        if self.url:
-            self._follow()
+        self._beats = Background(name="minillm-beat")
+        if self.engines.first:
+            self._make_live()
         self.frame.on_here = self._woken
         self._beats.start(self._beat)
         self.frame.observe(lambda change: self._show(change["new"]), names="selected")
@@ -63,8 +69,7 @@ class Dashboard:
             if hasattr(tab, "close"):
                 tab.close()
         if self.live is not None:
-            self.live.load.close()
-            self.live.desk.close()
+            self.live.close()
         if self._sampler is not None:
             self._sampler.stop()
 
@@ -75,15 +80,12 @@ class Dashboard:
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────
 
-    def _follow(self) -> None:
+    def _make_live(self) -> None:
         from minillm.telemetry import Sampler
 
-        self._sampler = Sampler().start()
-        figures = LiveFigures(self._sampler)
-        desk = Desk(self.url, self.key, figures, at_once=False)
-        self.live = LiveTab(desk, Load(self.url, self.key).start(), figures)
-        desk.on_publish += [self._refresh, self.live.refresh]
-        desk.start()
+        self._sampler = Sampler(keep=KEPT_SAMPLES)
+        self.live = LiveTab(self.engines, LiveFigures(self._sampler))
+        self.live.on_publish += [self._refresh]
 
     def _beat(self) -> Iterator[float]:
         """Say that the kernel lives; stop working for a page that is gone."""
@@ -99,6 +101,9 @@ class Dashboard:
     def _woken(self) -> None:
         """The page has said that it is there."""
         self._be_quiet(False)
+        if self.live is not None:
+            self._sampler.start()
+            self.live.follow()
 
     def _be_quiet(self, quiet: bool) -> None:
         if self.live is not None:
@@ -109,7 +114,8 @@ class Dashboard:
     def _refresh(self) -> None:
         """Ten times a second, on the watch's publisher."""
         desk, frame, live = self.live.desk, self.frame, self.live
-        frame.trouble = f"The engine is gone. {desk.trouble}" if desk.trouble else ""
+        gone = "The engine is gone." if desk.state else "The engine does not answer yet."
+        frame.trouble = f"{gone} {desk.trouble}" if desk.trouble else ""
         frame.origin = origin(desk.state)
         pulse, state = live.figures.pulse, desk.state
         frame.status = (
@@ -127,7 +133,13 @@ class Dashboard:
         self.body.children = (self._panels[name],)
 
     def _live_panel(self) -> ipywidgets.Widget:
-        return self.live.panel() if self.live is not None else ipywidgets.HTML(NO_ENGINE)
+        if self.live is not None:
+            return self.live.panel()
+        if threads_work():
+            return ipywidgets.HTML(NO_ENGINE)
+        from widgets.dashboard.here import HereTab
+
+        return self._open("Live", HereTab())
 
     # Each is imported when it is first opened: a page is ready sooner.
 
@@ -147,6 +159,8 @@ class Dashboard:
         return self._open("Cluster", ClusterTab())
 
     def _class(self) -> ipywidgets.Widget:
+        if not threads_work():
+            return ipywidgets.HTML(NO_CLASS)
         from widgets.dashboard.class_tab import ClassTab
 
         return self._open("Class", ClassTab())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minillm.core.trace import Record, RequestEvent, StepRecord
-from widgets.frames import letter
-from widgets.headline import number3, plural, seconds
+from minillm.core.trace import Record, StepRecord, letter
+from widgets.dashboard.requests import KnownRequest, Requests
+from widgets.numbers import number3, plural, seconds
+
+if TYPE_CHECKING:
+    from widgets.classroom import Exchange
 
 WINDOW_S = 2.0
-REMEMBERED = 4096  # requests whose figures are kept
 
 
 class LivePulse:
@@ -71,75 +74,99 @@ def engine_status(age_s: float | None, running: int, paused: bool) -> str:
     return f"engine running, last step {seconds(age_s)} ago"
 
 
-class OwnRequests:
-    """What became of one's own requests, by the ids that the trace has for them."""
-
-    def __init__(self) -> None:
-        self._index: dict[str, int] = {}
-        self._times: dict[int, dict[str, float]] = {}
-        self._tokens: dict[int, int] = {}
-
-    def take(self, records: Iterable[Record]) -> None:
-        for record in records:
-            if isinstance(record, StepRecord):
-                self._step(record)
-            else:
-                self._event(record)
-
-    def _event(self, event: RequestEvent) -> None:
-        if event.event == "arrive":
-            self._index[event.id] = event.req
-            self._times[event.req] = {"arrive": event.t}
-            if len(self._index) > REMEMBERED:
-                gone = self._index.pop(next(iter(self._index)))
-                self._times.pop(gone, None)
-                self._tokens.pop(gone, None)
-        elif event.req in self._times:
-            self._times[event.req].setdefault(event.event, event.t)
-
-    def _step(self, step: StepRecord) -> None:
-        for row in step.raw_rows:
-            if row[5] is not None and row[0] in self._times:
-                self._times[row[0]].setdefault("token", step.t_end)
-                self._tokens[row[0]] = self._tokens.get(row[0], 0) + 1
-
-    def find(self, request_id: str) -> int | None:
-        """The request's index in the trace; None while the trace has not told of it."""
-        return self._index.get(request_id)
-
-    def figures(self, request_id: str) -> str:
-        """TTFT, the wait for a slot, tokens so far: what is known by now."""
-        req = self.find(request_id)
-        if req is None:
-            return ""
-        times, parts = self._times[req], []
-        for name, event in (("TTFT", "token"), ("waited", "admit")):
-            if event in times:
-                parts.append(f"{name} {seconds(times[event] - times['arrive'])}")
-        if req in self._tokens:
-            parts.append(plural(self._tokens[req], "token"))
-        return " · ".join(parts) or "queued"
+def figures_of(known: KnownRequest | None) -> str:
+    """TTFT, the wait for a slot, tokens and blocks so far: what is known by now."""
+    if known is None:
+        return ""
+    parts = [
+        f"{name} {seconds(since)}"
+        for name, event in (("TTFT", "token"), ("waited", "admit"))
+        if (since := known.since_arrival(event)) is not None
+    ]
+    if known.num_tokens:
+        parts.append(plural(known.num_tokens, "token"))
+    if known.blocks:
+        parts.append(plural(known.blocks, "KV block"))
+    return " · ".join(parts) or known.ended or "queued"
 
 
 MADE_UP = "This engine is simulated: its tokens are numbers and mean nothing."
+NOBODY = "Click a row of the timeline: what was asked and what comes out stand here."
 
 
-def answers(exchanges: Iterable[Any], own: OwnRequests, simulated: bool = False) -> str:
-    """One's own prompts with their letters, texts and figures, the newest first."""
-    parts = [f'<p class="mld-quiet">{MADE_UP}</p>'] if simulated and exchanges else []
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A request's text so far: up to its newest token, and that token."""
+
+    text: str = ""
+    token: str = ""
+
+
+def request_card(
+    known: KnownRequest | None, saying: Saying, simulated: bool, question: str = "", error: str = ""
+) -> str:
+    """The request that is pointed at: its prompt, its text as it comes, its figures.
+
+    question: the prompt where it is one's own, in full; the trace has its beginning alone.
+    """
+    if known is None:
+        return f'<div class="mld-words"><h2>One request</h2><p class="mld-quiet">{NOBODY}</p></div>'
+    most = f" of at most {known.max_tokens:,}" if known.max_tokens else ""
+    title = f"Request {chip(known.req)}"
+    count = plural(known.num_tokens, "token") + most
+    asked = shortened(question or known.prompt) or _unread(known)
+    gap = "… " if known.before else ""
+    token = f'<span class="mld-token">{escape(saying.token)}</span>' if saying.token else ""
+    over = f", {known.ended}" if known.ended else ""
+    made_up = f'<p class="mld-quiet">{MADE_UP}</p>' if simulated else ""
+    bad = f'<p class="mld-bad">{escape(error)}</p>' if error else ""
+    return (
+        f'<div class="mld-words mld-request"><h2>{title} <span>{count}{over}</span></h2>'
+        f'<p class="mld-asked">{escape(asked)}</p>'
+        f"{_scrolled(gap + escape(saying.text) + token)}{bad}{made_up}"
+        f'<p class="mld-quiet">{escape(figures_of(known))}</p></div>'
+    )
+
+
+def _scrolled(text: str) -> str:
+    """Text in a box that shows its end, also when it is set anew."""
+    return f'<div class="mld-scroll" tabindex="0"><p class="mld-said">{text}</p></div>'
+
+
+def _unread(known: KnownRequest) -> str:
+    length = "" if known.prompt_len is None else f"A prompt of {plural(known.prompt_len, 'token')}"
+    return f"{length or 'A prompt'}, not shown."
+
+
+def answers(exchanges: Sequence[Exchange], requests: Requests, pointed: int | None) -> str:
+    """One's own prompts with their letters, texts and figures, the newest first.
+
+    pointed: the request that has a card of its own above.
+    """
+    parts = []
     for each in exchanges:
-        req = own.find(each.request_id)
-        mark = "" if req is None else f'<span class="mld-letter">{letter(req)}</span>'
-        asked = each.question if len(each.question) <= 160 else f"{each.question[:150]} …"
+        known = requests.named(each.request_id)
+        if known is not None and known.req == pointed:
+            continue
+        mark = "" if known is None else chip(known.req)
         cursor = "" if each.over else " ▍"
         error = f'<p class="mld-bad">{escape(each.error)}</p>' if each.error else ""
         parts.append(
-            f'<div class="mld-answer"><p>{mark}<b>{escape(asked)}</b></p>'
-            f'<p class="mld-said" tabindex="0">{escape(each.text)}{cursor}</p>{error}'
-            f'<p class="mld-quiet">{escape(own.figures(each.request_id))}</p></div>'
+            f'<div class="mld-answer"><p>{mark}<b>{escape(shortened(each.question))}</b></p>'
+            f"{_scrolled(escape(each.text) + cursor)}{error}"
+            f'<p class="mld-quiet">{escape(figures_of(known))}</p></div>'
         )
-    shown = "".join(parts) or '<p class="mld-quiet">What you send appears here, as it comes.</p>'
-    return f'<div class="mld-words"><h2>Your prompts</h2>{shown}</div>'
+    title = "Your other prompts" if len(parts) < len(exchanges) else "Your prompts"
+    return f'<div class="mld-words"><h2>{title}</h2>{"".join(parts)}</div>' if parts else ""
+
+
+def chip(req: int) -> str:
+    """A request's letter as the figures have it."""
+    return f'<span class="mld-letter">{letter(req)}</span>'
+
+
+def shortened(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else f"{text[: most - 10]} …"
 
 
 def origin(state: Mapping[str, Any]) -> dict[str, str]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
 
+from minillm.core.trace import RequestEvent, StepRecord
 from minillm.llm import LLM
 from minillm.serve import Classroom, ServerSettings, make_app, running, serving_engine
-from minillm.sim import CostModel
-from widgets.classroom import Desk
+from minillm.serve.spoken import HIDDEN_TOKEN
+from minillm.sim import CostModel, SimulatedRunner
+from widgets.class_client import ClassClient, traced_id
 from widgets.dashboard import fields
 from widgets.dashboard.class_tab import ClassTab
 from widgets.dashboard.cluster import ClusterTab
 from widgets.dashboard.curve import SERVER, CurveTab, others
+from widgets.dashboard.engines import GPUS, HERE, Engines
 from widgets.dashboard.figures import LiveFigures
 from widgets.dashboard.form import Form
 from widgets.dashboard.frame import ABSENT_S, Frame, Presence
 from widgets.dashboard.live import LiveTab, said
 from widgets.dashboard.load import Load
+from widgets.dashboard.reader import Reader
+from widgets.dashboard.requests import Requests
+from widgets.dashboard.words import Saying
 
 LIMIT_S = 60.0
 
@@ -41,14 +48,10 @@ def room():
 @pytest.fixture
 def live(room):
     url, classroom = room
-    figures = LiveFigures()
-    desk = Desk(url, classroom.instructor_key, figures, at_once=False)
-    live = LiveTab(desk, Load(url, classroom.instructor_key).start(), figures)
-    desk.on_publish.append(live.refresh)
-    desk.start()
+    live = LiveTab(Engines(url, key=classroom.instructor_key), LiveFigures())
+    live.follow()
     yield live
-    live.load.close()
-    desk.close()
+    live.close()
 
 
 def test_a_form_calls_for_what_the_reader_changes_and_not_for_what_the_kernel_sets():
@@ -99,10 +102,82 @@ def test_the_live_tab_controls_the_engine_and_shows_what_others_set(live, room):
     live.form.values = {**live.form.values, "prompt": "Why?"}
     live._press("prompt")
     assert live.form["prompt"] == ""
-    until(lambda: "TTFT" in live.answers.value)
     until(lambda: live.figures.cursor.req is not None)
+    until(lambda: "TTFT" in live.card.value)
+    assert "Why?" in live.card.value
+    assert "Why?" not in live.answers.value
+    live.figures.cursor.move(req=None)
+    until(lambda: "Why?" in live.answers.value)
     live._press("pause")
     until(lambda: live.desk.state["paused"])
+
+
+def test_the_text_of_anybodys_request_is_read_when_it_is_pointed_at(live):
+    until(lambda: live.desk.state)
+    live.load.change(rate=0.0)
+    other = ClassClient(live.line.url, live.engines.key)
+    said = "".join(other.ask("What is a batch?", 12, request_id="other"))
+    until(lambda: live.figures.requests.named(traced_id("other")))
+    live.figures.cursor.move(req=live.figures.requests.named(traced_id("other")).req)
+    until(lambda: said in live.card.value)
+    assert "What is a batch?" in live.card.value
+
+
+def test_a_students_view_has_no_text_of_others(room):
+    url, classroom = room
+    student = ClassClient(url, classroom.code)
+    student.join("Ada")
+    known = Requests()
+    known.take([RequestEvent(0.0, 0, "x", "arrive", {"prompt_len": 1, "prompt_preview": ""})])
+    known.take([StepRecord(0, 0.0, 0.1, 0, 1, None, [(0, 1, 1, 0, 1, HIDDEN_TOKEN)], 0, 0)])
+    reader = Reader(student, lambda: known.get(0))
+    reader.look()
+    assert reader.of(known.get(0)) == Saying()
+
+
+def test_chunked_prefill_is_switched_off_and_on_with_its_budget(live):
+    until(lambda: live.form["enable_chunked_prefill"] == "on")
+    live.load.change(rate=0.0)
+    live.form.values = {**live.form.values, "max_num_batched_tokens": 128}
+    until(lambda: live.desk.state["max_num_batched_tokens"] == 128)
+    live.form.values = {**live.form.values, "enable_chunked_prefill": "off"}
+    until(lambda: live.desk.state["max_num_batched_tokens"] == 2048)
+    until(lambda: "whole prompt" in live.form.off.get("max_num_batched_tokens", ""))
+    live.form.values = {**live.form.values, "enable_chunked_prefill": "on"}
+    until(lambda: live.desk.state["max_num_batched_tokens"] == 128)
+    until(lambda: "max_num_batched_tokens" not in live.form.off)
+
+
+def test_a_page_looks_at_the_simulated_engine_instead_and_at_another_gpu_of_it(room):
+    first, classroom = room
+    key = classroom.instructor_key
+    other = Classroom(instructor_keys=(key,))
+    llm = LLM.simulated(runner=SimulatedRunner.for_gpu(GPUS[0]), num_blocks=256)
+    with (
+        running(make_app(llm, serving_engine(llm), ServerSettings(classroom=other))) as url,
+        closing(LiveTab(Engines(first, url, key), LiveFigures())) as live,
+    ):
+        live.follow()
+        until(lambda: live.desk.state)
+        live.form.values = {**live.form.values, "device": "L4"}
+        until(lambda: live.line.url == url and live.desk.state.get("device") == "L4")
+        until(lambda: live.form["device"] == "L4")
+        ring = live.figures.timeline._lanes[0].ring
+        until(lambda: ring.header is not None and ring.header.device == "L4")
+        live.form.values = {**live.form.values, "device": GPUS[1]}
+        until(lambda: live.desk.state["device"] == GPUS[1])
+        live.form.values = {**live.form.values, "device": HERE}
+        until(lambda: live.line.url == first and live.form["device"] == HERE)
+        until(lambda: live.desk.state)
+
+
+def test_what_needs_another_start_is_said():
+    assert "make dashboard" in Engines(simulated="http://x").missing
+    assert Engines("http://x", "http://y").missing == ""
+    assert [value for value, _ in Engines("http://x").choices()] == [HERE]
+    assert [value for value, _ in Engines("", "http://y", gpu="L4").choices()] == [
+        "L4", *GPUS[:3],
+    ]  # fmt: skip
 
 
 def test_what_failed_is_said():

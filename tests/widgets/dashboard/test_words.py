@@ -6,14 +6,18 @@ import pytest
 
 from minillm.core.trace import RequestEvent, StepRecord
 from widgets.classroom import Exchange
+from widgets.dashboard.requests import Requests
 from widgets.dashboard.words import (
     MADE_UP,
+    NOBODY,
     LivePulse,
-    OwnRequests,
+    Saying,
     answers,
     engine_status,
+    figures_of,
     live_headline,
     origin,
+    request_card,
 )
 
 
@@ -72,37 +76,53 @@ def test_tokens_a_second_are_of_the_last_two_seconds():
     assert pulse.age_s == 5
 
 
-def test_ones_own_request_is_followed_from_arrival_to_its_tokens():
-    own, exchange = OwnRequests(), Exchange("Why is the sky blue?")
-    assert own.figures(exchange.request_id) == ""
-    own.take([RequestEvent(1.0, 0, exchange.request_id, "arrive", {})])
-    assert own.figures(exchange.request_id) == "queued"
-    own.take([RequestEvent(1.2, 0, exchange.request_id, "admit", {}), step(0, 1.3, 5)])
-    own.take([step(1, 1.4, 6)])
-    figures = own.figures(exchange.request_id).replace("\u2009", " ").replace("\u202f", " ")
-    assert figures == "TTFT 300 ms · waited 200 ms · 2 tokens"
-    assert own.find(exchange.request_id) == 0
+@pytest.fixture
+def requests() -> Requests:
+    """A, done with two tokens after 300 ms, and B, which waits."""
+    known = Requests()
+    known.take([
+        RequestEvent(1.0, 0, "chatcmpl-a-0", "arrive", {
+            "prompt_len": 6, "max_tokens": 9, "prompt_preview": "Why <b>?",
+        }),
+        RequestEvent(1.2, 0, "chatcmpl-a-0", "admit", {}), step(0, 1.3, 5), step(1, 1.4, 6),
+        RequestEvent(1.4, 0, "chatcmpl-a-0", "finish", {"reason": "length"}),
+        RequestEvent(1.5, 1, "b", "arrive", {"prompt_len": 64, "max_tokens": 9}),
+    ])  # fmt: skip
+    return known
 
 
-def test_old_requests_are_forgotten():
-    own = OwnRequests()
-    own.take(RequestEvent(float(i), i, f"r{i}", "arrive", {}) for i in range(5000))
-    assert own.find("r0") is None
-    assert own.find("r4999") == 4999
-    own.take([step(0, 5000.0, 1)])  # request 0 is known no more
-    assert own.figures("r4999") == "queued"
+def test_the_figures_of_a_request_are_those_that_are_known(requests):
+    plain = figures_of(requests.get(0)).replace("\u2009", " ").replace("\u202f", " ")
+    assert plain == "TTFT 300 ms · waited 200 ms · 2 tokens"
+    assert figures_of(requests.get(1)) == "queued"
+    assert figures_of(None) == ""
 
 
-def test_answers_are_escaped_and_name_what_is_made_up():
-    own = OwnRequests()
-    exchange = Exchange("<b>hi</b>", text="<script>x</script>", error="a & b", state="refused")
-    html = answers([exchange], own, simulated=True)
+def test_the_card_shows_prompt_text_and_newest_token_of_any_request(requests):
+    html = request_card(requests.get(0), Saying("It <i>", "is"), simulated=False)
+    assert "Why &lt;b&gt;?" in html
+    assert 'It &lt;i&gt;<span class="mld-token">is</span>' in html
+    assert "2 tokens of at most 9, length" in html
+    assert MADE_UP not in html
+    assert MADE_UP in request_card(requests.get(0), Saying(), simulated=True)
+    assert "A prompt of 64 tokens, not shown." in request_card(requests.get(1), Saying(), False)
+    assert NOBODY in request_card(None, Saying(), False)
+    mine = request_card(requests.get(1), Saying(), False, "All of <it>", "Too & long")
+    assert "All of &lt;it&gt;" in mine
+    assert "Too &amp; long" in mine
+
+
+def test_answers_are_escaped_and_leave_out_the_one_that_has_a_card(requests):
+    refused = Exchange("<b>hi</b>", text="<script>x</script>", error="a & b", state="refused")
+    other = Exchange("Why?", sent_as="a")
+    html = answers([other, refused], requests, pointed=0)
     assert "<script>" not in html
     assert "&lt;b&gt;hi" in html
     assert "a &amp; b" in html
-    assert MADE_UP in html
-    assert MADE_UP not in answers([exchange], own)
-    assert "appears here" in answers([], own, simulated=True)
+    assert "Why?" not in html
+    assert "Your other prompts" in html
+    assert "Your prompts" in answers([other], requests, None)
+    assert answers([], requests, None) == ""
 
 
 def test_the_origin_is_what_the_server_says():
