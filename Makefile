@@ -5,7 +5,7 @@ VENV_PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab dashboard test test-long exercises grade lint lock cluster clean
+.PHONY: help setup lab dashboard progress test test-long exercises grade lint lock cluster clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,9 @@ lab: setup ## open the course in JupyterLab (sets up first; a second start takes
 
 dashboard: setup ## open the live dashboard: one engine, everybody's requests (ARGS="--simulate H100-80GB-SXM")
 	@$(VENV_PYTHON) tools/dashboard.py $(ARGS)
+
+progress: setup ## show which lessons, checks and quizzes you have done (kept on this machine alone)
+	@$(VENV_PYTHON) -m widgets.progress
 
 test: setup ## run the tests
 	@$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)

@@ -48,3 +48,17 @@ def test_links_to_the_glossary_have_an_entry(path: Path):
     text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     for anchor in re.findall(r"glossary\.md#([\w-]+)", text):
         assert anchor in anchors, anchor
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_term_of_a_lesson_leads_to_its_entry(path: Path):
+    anchors = set(re.findall(r'<a id="([\w-]+)">', (DOCS / "glossary.md").read_text("utf-8")))
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    summary = next(cell for cell in cells if cell["id"] == f"{path.name[:2]}-summary")
+    [line] = re.findall(r"^\*\*Terms\*\*: (.*)$", "".join(summary["source"]), re.MULTILINE)
+    terms = line.split(" · ")
+    assert len(terms) >= 4
+    for term in terms:
+        link = re.fullmatch(r"\[\*[^*]+\*\]\(\.\./docs/glossary\.md#([\w-]+)\)", term)
+        assert link, term
+        assert link[1] in anchors, term

@@ -67,7 +67,7 @@ class Shown:
 def course_card(facts: Facts, note: str = "", path: Path | None = None) -> cards.Html:
     """All lessons: a tile each, and a table. path: of the file, to be told."""
     every = standings(facts)
-    title, where = _headline(every, facts), _where(path)
+    title, where = _headline(every, facts), "" if note.startswith("Not kept") else _where(path)
     rows = [_row(each) for each in every]
     goal = go_on_with(facts)
     tiles = "".join(_tile(each, each.lesson is goal) for each in every)
@@ -75,11 +75,13 @@ def course_card(facts: Facts, note: str = "", path: Path | None = None) -> cards
         _style(), cards.head(title), f'<ol class="ml-lessons">{tiles}</ol>',
         _small("The three bars of a lesson: predictions, check, quiz. "
                "A ✓ when the check has all its points and the quiz is right."),
-        _small(where), _noted(note),
+        _small(where) if where else "", _noted(note),
         "<details><summary>Lesson by lesson</summary>"
-        f"{cards.table(COLUMNS, rows, left=True)}</details>",
+        f"{cards.table(('', *COLUMNS), rows, left=True)}</details>",
     )  # fmt: skip
-    text = "\n".join(part for part in (title, cards.text_table(COLUMNS, rows), where, note) if part)
+    marked = [(f"{row[0] or ' '} {row[1]}", *row[2:]) for row in rows]
+    listing = cards.text_table(COLUMNS, marked)
+    text = "\n".join(part for part in (title, listing, where, note) if part)
     return cards.Html(html, text)
 
 
@@ -106,9 +108,9 @@ def _tile(each: Standing, is_next: bool) -> str:
 
 def _row(each: Standing) -> tuple[str, ...]:
     lesson = each.lesson
-    name = f"{'✓' if each.is_done else ' '} {int(lesson.number):>2} {lesson.short}"
-    cells = [shown for _, shown, _ in parts(each)] if each.has_check else ["", "", ""]
-    return name, *cells, shown_date(each.last) if each.last else ""
+    name = f"{int(lesson.number):>2} {lesson.short}"
+    cells = [shown for _, shown, _ in parts(each)] or [""] * 3
+    return "✓" if each.is_done else "", name, *cells, shown_date(each.last) if each.last else ""
 
 
 # ── one lesson ──────────────────────────────────────────────────────────────────────────────
@@ -125,9 +127,11 @@ def lesson_card(lesson: Lesson, facts: Facts, note: str = "") -> cards.Html:
         for text, is_done in shown
     )
     way = f"Next: {following.name} ({following.minutes} min)" if following else ""
-    link = f'<a href="{following.file}">{escape(way)} →</a>' if following else ""
+    link = f'<a class="ml-way" href="{following.file}">{escape(way)} →</a>' if following else ""
     html = cards.card(
-        _style(), cards.head(title), f'<div class="ml-parts">{marks}{link}</div>', _noted(note),
+        _style(),
+        f'<div class="ml-head"><span class="ml-title">{escape(title)}</span>{link}</div>',
+        f'<div class="ml-parts">{marks}</div>' if marks else "", _noted(note),
         kind="good" if each.is_done else "",
     )  # fmt: skip
     lines = [title, *(f"{'✓' if is_done else '○'} {text}" for text, is_done in shown), way, note]
