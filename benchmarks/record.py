@@ -154,7 +154,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--threads",
         type=int,
-        help="default: the physical cores; 1 suffers least from a busy machine",
+        help="default: the physical cores",
     )
     args = parser.parse_args(argv)
     args.plans = PLANS

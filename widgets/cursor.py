@@ -4,6 +4,8 @@
     timeline, blocks = Timeline(cursor=cursor), BlockMap(cursor=cursor)
     cursor.move(t=0.481, req=11)          # every view points there
     cursor.observe(lambda c: show(c.req)) # the reader moved it, in whichever view
+    number = cursor.play()                # a playback takes it …
+    while cursor.advance(number, t): …    # … and moves it on until somebody else points
 
 In the browser the views tell each other at once, without the kernel (static/shared/link.js); the
 kernel hears of it at most five times a second. No ipywidgets here: a view is anything that has a
@@ -12,8 +14,10 @@ kernel hears of it at most five times a second. No ipywidgets here: a view is an
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -32,12 +36,16 @@ class Pointing(Protocol):
 
 class Cursor:
     """t: seconds since the run's first request (None: nowhere). req: the highlighted request's
-    index (None: nobody). `name` tells cursors apart where several notebooks share one page."""
+    index (None: nobody). playing: number of the playback that moves it (0: none does). `name`
+    tells cursors apart where several notebooks share one page."""
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
         self.t: float | None = None
         self.req: int | None = None
+        self.playing = 0
+        self._plays = itertools.count(1)
+        self._guard = threading.Lock()  # a playback, a cell and the reader may point at once
         self._views: list[Pointing] = []
         self._calls: list[Callable[[Cursor], None]] = []
 
@@ -54,31 +62,67 @@ class Cursor:
         self._calls.append(call)
 
     def move(self, *, t: float | object | None = KEEP, req: int | object | None = KEEP) -> None:
-        """Point elsewhere, in every view. Raises ValueError for what is no time or no index."""
-        if not self._set(self.t if t is KEEP else t, self.req if req is KEEP else req):
+        """Point elsewhere, in every view; a playback ends. ValueError for no time or no index."""
+        place = self.t if t is KEEP else t, self.req if req is KEEP else req
+        if not _is_place(*place):
             raise ValueError(
                 f"A cursor points at seconds ≥ 0 and a request's index ≥ 0, got {t=!r}, {req=!r}."
             )
-        for view in self._views:
-            view.send({"kind": "cursor", "t": self.t, "req": self.req})
+        self._take(*place, playing=0)
+        self._tell()
 
-    def _set(self, t: object, req: object) -> bool:
-        """Take over a position and tell the observers; False, and no change, for no position."""
-        if t is not None and not (_is_number(t) and math.isfinite(t) and t >= 0):
+    def play(self) -> int:
+        """Let a playback move it: the number that advance() takes. One before ends."""
+        with self._guard:
+            self.playing = next(self._plays)
+            return self.playing
+
+    def advance(self, number: int, t: float) -> bool:
+        """The playback of that number comes to t; False, and no move, once somebody took over."""
+        if not self._take(t, self.req, number, only_if=number):
             return False
-        if req is not None and not (isinstance(req, int) and _is_number(req) and req >= 0):
-            return False
-        if (t, req) != (self.t, self.req):
-            self.t, self.req = t, req
-            for call in list(self._calls):
-                call(self)
+        self._tell()
+        return True
+
+    def rest(self, number: int) -> None:
+        """The playback of that number has ended."""
+        if self._take(self.t, self.req, 0, only_if=number):
+            self._tell()
+
+    def _tell(self) -> None:
+        content = {"kind": "cursor", "t": self.t, "req": self.req}
+        if self.playing:
+            content["playing"] = self.playing
+        for view in self._views:
+            view.send(content)
+
+    def _take(
+        self, t: float | None, req: int | None, playing: int, only_if: int | None = None
+    ) -> bool:
+        """Take a position over and tell the observers of a change; False when it is not its turn.
+
+        only_if: the playback that must be on.
+        """
+        with self._guard:
+            if only_if is not None and self.playing != only_if:
+                return False
+            changed = (t, req, playing) != (self.t, self.req, self.playing)
+            self.t, self.req, self.playing = t, req, playing
+        for call in list(self._calls) if changed else ():
+            call(self)
         return True
 
     def _on_message(self, _view: object, content: object, _buffers: object) -> None:
         """A view of the browser says where the reader points now; what is odd is ignored."""
         moved = content.get("cursor") if isinstance(content, dict) else None
-        if isinstance(moved, dict):
-            self._set(moved.get("t"), moved.get("req"))
+        if isinstance(moved, dict) and _is_place(moved.get("t"), moved.get("req")):
+            self._take(moved.get("t"), moved.get("req"), playing=0)
+
+
+def _is_place(t: object, req: object) -> bool:
+    if t is not None and not (_is_number(t) and math.isfinite(t) and t >= 0):
+        return False
+    return req is None or (isinstance(req, int) and _is_number(req) and req >= 0)
 
 
 def _is_number(value: object) -> bool:

@@ -53,6 +53,7 @@ class Timeline(TraceWidget):
     by_name: a row a nickname rather than a request: a class's view.
     span_s: seconds that a live view shows. most_rows: of more requests, those seen in that time.
     cursor: shared with other views, so that they all point at one time and one request.
+    veil: what comes after the cursor is dimmed.
     """
 
     _esm = assets.module(*SOURCES)
@@ -64,6 +65,7 @@ class Timeline(TraceWidget):
     by_name = traitlets.Bool(False).tag(sync=True)
     span_s = traitlets.Float(60.0).tag(sync=True)
     most_rows = traitlets.Int(256).tag(sync=True)
+    veil = traitlets.Bool(False).tag(sync=True)
     notes = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(
@@ -80,11 +82,12 @@ class Timeline(TraceWidget):
         by_name: bool = False,
         span_s: float = 60.0,
         most_rows: int = 256,
+        veil: bool = False,
     ) -> None:
         super().__init__(
             lanes, titles, most_lanes=2, subtitles=subtitles, max_steps=max_steps, cursor=cursor,
             height=height, expected_requests=expected_requests, by_name=by_name, span_s=span_s,
-            most_rows=most_rows,
+            most_rows=most_rows, veil=veil,
         )  # fmt: skip
         self.detokenize = detokenize
 

@@ -79,3 +79,33 @@ test("a view that is gone hears nothing and leaves nothing", () => {
   assert.equal(b.model.count(), 0);
   a.link.destroy();
 });
+
+test("while the kernel plays the pointer in passing moves nothing; who points on purpose takes over", async () => {
+  const [a, b] = ["s6", "s6"].map(linked);
+  a.model.emit("msg:custom", { kind: "cursor", t: 1, req: null, playing: 3 });
+  b.link.hover({ t: 9 });
+  assert.equal(b.link.t, 1);
+  b.link.unhover();
+  assert.equal(b.link.t, 1);
+  b.link.keep({ t: 1 }); // the same place
+  await new Promise((done) => setTimeout(done, 30));
+  assert.deepEqual(b.model.sent, [{ cursor: { t: 1, req: null } }]);
+  a.model.emit("msg:custom", { kind: "cursor", t: 1.1, req: null, playing: 3 }); // on its way still
+  assert.equal(a.link.t, 1);
+  b.link.hover({ t: 4 });
+  assert.equal(a.link.t, 4);
+  a.model.emit("msg:custom", { kind: "cursor", t: 5, req: null, playing: 4 }); // another playback
+  assert.equal(a.link.t, 5);
+  a.model.emit("msg:custom", { kind: "cursor", t: 6, req: null }); // it has ended
+  b.link.hover({ t: 2 });
+  assert.equal(a.link.t, 2);
+  for (const each of [a, b]) each.link.destroy();
+});
+
+test("one view may conduct all", () => {
+  const [a, b] = ["s7", "s7"].map(linked);
+  const conductor = { toggle() {} };
+  a.link.conductor = conductor;
+  assert.equal(b.link.conductor, conductor);
+  for (const each of [a, b]) each.link.destroy();
+});

@@ -79,3 +79,33 @@ def test_a_place_that_cannot_be_is_refused(joined, bad):
     with pytest.raises(ValueError, match=r"seconds ≥ 0 and a request's index ≥ 0, got"):
         cursor.move(**bad)
     assert views[0].sent == []
+
+
+def test_a_playback_moves_it_until_somebody_else_points(joined):
+    cursor, views = joined
+    number = cursor.play()
+    assert cursor.advance(number, 0.5)
+    assert views[0].sent == [{"kind": "cursor", "t": 0.5, "req": None, "playing": number}]
+    views[1].hear({"cursor": {"t": 0.5, "req": None}})  # the same place, but on purpose
+    assert cursor.playing == 0
+    assert not cursor.advance(number, 0.6)
+    assert cursor.t == 0.5
+    again = cursor.play()
+    assert again != number
+    assert not cursor.advance(number, 0.7)
+    cursor.rest(number)  # not its turn
+    assert cursor.playing == again
+    cursor.rest(again)
+    assert views[0].sent[-1] == {"kind": "cursor", "t": 0.5, "req": None}
+    later = cursor.play()
+    cursor.move(req=2)
+    assert not cursor.advance(later, 0.8)
+
+
+def test_observers_hear_that_a_playback_was_ended(joined):
+    cursor, views = joined
+    cursor.advance(cursor.play(), 1.0)
+    seen = []
+    cursor.observe(lambda c: seen.append((c.t, c.playing)))
+    views[0].hear({"cursor": {"t": 1.0, "req": None}})
+    assert seen == [(1.0, 0)]

@@ -1,4 +1,5 @@
 // Plays a finished run again: moves the shared cursor, so that every view of the session moves.
+// Where something else plays all views already (link.conductor), it leaves that to it.
 
 import { toolButton } from "./dom.js";
 
@@ -28,7 +29,9 @@ export class Player {
   }
 
   toggle() {
-    if (this.playing) this.stop();
+    const conductor = this.figure.link?.conductor;
+    if (conductor) conductor.toggle();
+    else if (this.playing) this.stop();
     else this.play();
   }
 
@@ -66,8 +69,8 @@ export class Player {
   /** Bring the button up to date; once a painted frame. */
   show() {
     const end = this.end();
-    this.button.hidden = end === null;
-    if (end === null) return;
+    this.button.hidden = end === null || Boolean(this.figure.link?.conductor);
+    if (this.button.hidden) return;
     const words = this.playing ? "Pause" : `Play at ${Number(replayPace(end).toPrecision(3))}×`;
     if (this.button.textContent !== words) this.button.textContent = words;
   }

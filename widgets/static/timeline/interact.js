@@ -110,7 +110,7 @@ export function timelineKeys(view) {
     Home: ready(() => moveStep(view, -Infinity)),
     End: ready(() => moveStep(view, Infinity)),
     Escape: () => clear(view),
-    " ": () => view.togglePause(),
+    " ": () => (view.link.conductor ? view.link.conductor.toggle() : view.togglePause()),
     "+": ready(() => zoom(view, middle(view), 0.7)),
     "=": ready(() => zoom(view, middle(view), 0.7)),
     "-": ready(() => zoom(view, middle(view), 1 / 0.7)),

@@ -2,10 +2,10 @@
 
 import { ticks } from "../shared/axis.js";
 import { TINY_FIGURE } from "../shared/figure.js";
-import { count, duration, number3, percent } from "../shared/format.js";
+import { count, duration, fixed, number3, percent } from "../shared/format.js";
 import { arrowHead, cursorFoot, fitted, line, roundRect, text, timeAxis } from "../shared/pen.js";
 import { font } from "../shared/theme.js";
-import { cellHeights } from "./paint.js";
+import { cellHeights, paintVeil } from "./paint.js";
 import { paintStalls, usefulAt, wastedRows } from "./stalls.js";
 import { stripLimit } from "./strip.js";
 
@@ -13,6 +13,7 @@ import { stripLimit } from "./strip.js";
 export function paintOverlay(ctx, s) {
   ctx.clearRect(0, 0, s.geometry.width, s.geometry.height);
   ctx.textBaseline = "middle";
+  if (s.veil && s.cursor) paintVeil(ctx, s, s.cursor.t);
   for (const panel of s.geometry.panels) {
     const lane = s.lanes[panel.lane];
     const free = paintTitle(ctx, s, panel, lane);
@@ -171,7 +172,7 @@ function paintFigures(ctx, s, panel, lane) {
   const wasted = figures.row_padding_fraction;
   const y = Math.max(panel.stripTop + 4, panel.top + 60);
   big(percent(wasted), "of rows padding", y, 16, wasted > 0.005 ? theme.wasteText : theme.ink);
-  const useful = `${(figures.useful_rows ?? 0).toFixed(1)} of ${stripLimit(lane)} rows useful`;
+  const useful = `${fixed(figures.useful_rows ?? 0, 1)} of ${stripLimit(lane)} rows useful`;
   text(ctx, useful, x, y + 19, { size: 11, color: theme.ink3 });
 }
 

@@ -276,3 +276,13 @@ function paintGround(view, rows, marked) {
   });
   ctx.restore();
 }
+
+/** Dim what comes after time t, in every panel: a replay has not come there yet. */
+export function paintVeil(ctx, { theme, geometry, scale }, t) {
+  const left = Math.max(geometry.x0, scale.x(t));
+  if (left >= geometry.x1) return;
+  ctx.globalAlpha = 0.72;
+  ctx.fillStyle = theme.bg;
+  for (const { top, stripBottom } of geometry.panels) ctx.fillRect(left, top - 2, geometry.x1 + 1 - left, stripBottom - top + 3);
+  ctx.globalAlpha = 1;
+}

@@ -37,7 +37,7 @@ export class TimelineView extends Figure {
     this.texts = new Map(); // "lane:req:step" → {text, token}
     bindPointer(this);
     this.bindKeys(timelineKeys(this));
-    this.start(["titles", "subtitles", "notes", "height", "expected_requests"]);
+    this.start(["titles", "subtitles", "notes", "height", "expected_requests", "veil"]);
     this.feed.hello();
   }
 
@@ -161,7 +161,7 @@ export class TimelineView extends Figure {
       theme: this.theme, geometry, scale: this.scale, lanes: this.lanes, rows, mode: this.mode,
       titles: this.titles, subtitles: model.get("subtitles"), notes, marked, pinned: this.pinned,
       cursor: locate(this), drag: this.drag?.moved && !this.drag.scrub && !this.drag.pan ? this.drag : null, running: this.running,
-      paused: this.pausedAt !== null, until, letterOf: (idx) => this.letterOf(idx),
+      veil: model.get("veil"), paused: this.pausedAt !== null, until, letterOf: (idx) => this.letterOf(idx),
     });
     this.paintTools(one);
     paintCard(this);
