@@ -5,7 +5,7 @@ VENV_PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab dashboard progress test test-long exercises grade lint lock cluster clean
+.PHONY: help setup lab dashboard progress test test-long exercises grade gradescope site serve-site lint lock cluster clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,15 @@ exercises: setup ## make the exercises' notebooks from their sources in grading/
 
 grade: setup ## grade a folder of submissions: make grade DIR=submissions OUT=grades.csv
 	@$(VENV_PYTHON) -m grading.grade "$(DIR)" "$(or $(OUT),grades.csv)"
+
+gradescope: setup ## build the autograders for Gradescope, one a lesson and one of all (or LESSON=05)
+	@$(VENV_PYTHON) -m grading.gradescope_zip $(LESSON)
+
+site: ## build the course as static files that need no install: dist/site (docs/site.md)
+	@sh tools/with_python.sh -m tools.site
+
+serve-site: ## show dist/site on this machine (PORT=8000)
+	@sh tools/with_python.sh -m tools.site.serve --port "$(or $(PORT),8000)"
 
 lint: setup ## check style with ruff
 	@$(VENV_PYTHON) -m ruff check .
