@@ -218,7 +218,8 @@ def test_widgets_import_only_the_light_parts_at_module_level():
 
 def test_models_of_the_figures_need_the_standard_library_alone():
     models = (
-        "frames", "blocks", "cluster_model", "cursor", "queue_model", "progress_model", "course", "replay.model",
+        "frames", "blocks", "cluster_model", "cursor", "queue_model", "progress_model", "course",
+        "replay.model",
     )  # fmt: skip
     wrong = [
         where(found)
