@@ -14,7 +14,17 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import minillm
-from minillm.cli import bench, chat, cluster, compare, doctor, generate, serve, simulate
+from minillm.cli import (
+    bench,
+    chat,
+    cluster,
+    compare,
+    doctor,
+    generate,
+    serve,
+    simulate,
+    trace,
+)
 
 COMMANDS = {
     "doctor": doctor,
@@ -25,6 +35,7 @@ COMMANDS = {
     "cluster": cluster,
     "bench": bench,
     "simulate": simulate,
+    "trace": trace,
 }
 
 
