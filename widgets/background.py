@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 Job = Callable[[], Iterator[float]]
 
 TURN_S = 0.010  # a task gives the event loop back after this long
-POLL_S = 0.02  # how often a waiting cell looks whether the threads have ended
+POLL_S = 0.02  # how often a waiting cell looks whether the jobs have ended
 
 
 @functools.cache
@@ -31,6 +31,62 @@ def threads_work() -> bool:
     return True
 
 
+class _Work:
+    """A job that was started: its naps, and whether it has ended.
+
+    Whoever asks for the next turn computes it: its thread, its task, or in `Background.join` a
+    cell that waits for a task.
+    """
+
+    def __init__(self, job: Job, errors: list[BaseException]) -> None:
+        self._job, self._errors = job, errors
+        self._naps: Iterator[float] | None = None
+        self.wake = threading.Event()
+        self.worker: threading.Thread | asyncio.Task | None = None
+        self.done = self.on = False
+
+    def turn(self) -> float | None:
+        """One turn: the nap that it asks for, None once it has ended."""
+        if self.done:
+            return None
+        self.on = True
+        try:
+            if self._naps is None:
+                self._naps = iter(self._job())
+            return next(self._naps)
+        except StopIteration:
+            pass
+        except BaseException as error:  # handed to whoever waits for the run
+            self._errors.append(error)
+        finally:
+            self.on = False
+        self._end()
+        return None
+
+    def _end(self) -> None:
+        self.done, self._naps = True, None  # an unfinished generator is closed by this
+
+    def as_thread(self) -> None:
+        while (nap := self.turn()) is not None:
+            if nap > 0:
+                self.wake.wait(nap)
+                self.wake.clear()
+
+    async def as_task(self) -> None:
+        began = time.perf_counter()
+        try:
+            while (nap := self.turn()) is not None:
+                if nap > 0:
+                    await _nap(nap, self.wake)
+                elif time.perf_counter() - began < TURN_S:
+                    continue
+                else:
+                    await asyncio.sleep(0)
+                began = time.perf_counter()
+        finally:
+            self._end()  # also when the task was cancelled
+
+
 class Background:
     """Runs jobs side by side until each has ended. May be started again once they have.
 
@@ -41,84 +97,65 @@ class Background:
         self.threads = threads_work() if threads is None else threads
         self.name = name
         self.errors: list[BaseException] = []
-        self._workers: list[threading.Thread | asyncio.Task] = []
-        self._wakers: list[threading.Event] = []
+        self._work: list[_Work] = []
 
     @property
     def running(self) -> bool:
         """Whether any job of the last start has not ended yet."""
         if self.threads:
-            return any(worker.is_alive() for worker in self._workers)
-        return any(not worker.done() for worker in self._workers)
+            return any(work.worker.is_alive() for work in self._work)
+        return any(not work.done for work in self._work)
 
     def worker(self, number: int) -> threading.Thread | asyncio.Task | None:
         """What runs the job of that number."""
-        return self._workers[number] if number < len(self._workers) else None
+        return self._work[number].worker if number < len(self._work) else None
 
     def start(self, *jobs: Job) -> None:
         """Start the jobs and return at once. RuntimeError while the last ones still run."""
         if self.running:
             raise RuntimeError("The last run has not ended yet: stop it first.")
         self.errors = []
-        self._wakers = [threading.Event() for _ in jobs]
-        pairs = list(zip(jobs, self._wakers, strict=True))
-        if not self.threads:
-            loop = asyncio.get_running_loop()
-            self._workers = [loop.create_task(self._as_task(job, wake)) for job, wake in pairs]
-            return
-        self._workers = [
-            threading.Thread(
-                target=self._as_thread, args=pair, name=f"{self.name}-{number}", daemon=True
-            )
-            for number, pair in enumerate(pairs)
-        ]
-        for worker in self._workers:
-            worker.start()
+        loop = None if self.threads else asyncio.get_running_loop()
+        self._work = [_Work(job, self.errors) for job in jobs]
+        for number, work in enumerate(self._work):
+            if loop is not None:
+                work.worker = loop.create_task(work.as_task())
+            else:
+                name = f"{self.name}-{number}"
+                work.worker = threading.Thread(target=work.as_thread, name=name, daemon=True)
+        for work in self._work if self.threads else ():
+            work.worker.start()
 
     def wake(self) -> None:
         """End the nap that each job is in."""
-        for event in self._wakers:
-            event.set()
+        for work in self._work:
+            work.wake.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the threads, at most that long; whether all jobs have ended.
+        """Wait for the jobs to end, at most that long; whether they have.
 
-        Tasks cannot be waited for without `await`: they are only looked at.
+        Tasks get no turn while a cell computes, so here they get theirs from the cell. One that
+        is itself the caller is not waited for.
         """
+        deadline = time.monotonic() + timeout_s
         if self.threads:
-            deadline = time.monotonic() + timeout_s
-            for worker in self._workers:
-                if worker is not threading.current_thread():
-                    worker.join(max(deadline - time.monotonic(), 0.0))
+            for work in self._work:
+                if work.worker is not threading.current_thread():
+                    work.worker.join(max(deadline - time.monotonic(), 0.0))
+            return not self.running
+        while time.monotonic() < deadline:
+            waiting = [work for work in self._work if not work.done and not work.on]
+            if not waiting:
+                break
+            nap = min(work.turn() or 0.0 for work in waiting)
+            if nap > 0:
+                time.sleep(min(nap, POLL_S))
         return not self.running
 
     async def wait(self) -> None:
         """Wait for the jobs to end without holding up the event loop."""
         while self.running:
             await asyncio.sleep(POLL_S)
-
-    def _as_thread(self, job: Job, wake: threading.Event) -> None:
-        try:
-            for nap in job():
-                if nap > 0:
-                    wake.wait(nap)
-                    wake.clear()
-        except BaseException as error:  # handed to whoever waits for the run
-            self.errors.append(error)
-
-    async def _as_task(self, job: Job, wake: threading.Event) -> None:
-        turn = time.perf_counter()
-        try:
-            for nap in job():
-                if nap > 0:
-                    await _nap(nap, wake)
-                elif time.perf_counter() - turn < TURN_S:
-                    continue
-                else:
-                    await asyncio.sleep(0)
-                turn = time.perf_counter()
-        except Exception as error:
-            self.errors.append(error)
 
 
 async def _nap(seconds: float, wake: threading.Event) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from minillm.core import Arrival, LLMEngine, QueueFullError, RequestOutput
+from widgets.endless import EndlessLoopError
 
 IDLE_NAP_S = 0.05  # how soon a new request is noticed where a wake-up got lost
 BEHIND_S = 0.25  # a simulation further behind its pace than this starts counting anew
@@ -68,7 +69,7 @@ class Control:
             self.refused.append(str(error))
 
 
-class _Pacer:
+class Pacer:
     """How far a virtual clock runs ahead of its pace."""
 
     def __init__(self, control: Control, engine: LLMEngine) -> None:
@@ -94,6 +95,11 @@ class _Pacer:
         return max(ahead, 0.0)
 
 
+def own_pace(engine: LLMEngine) -> float | None:
+    """The pace of a recorded machine (minillm.bench.recorded_machine), None for all others."""
+    return getattr(engine.runner, "pace", None)
+
+
 def serve(engine: LLMEngine, arrivals: Iterable[Arrival], control: Control) -> Iterator[float]:
     """Serve the arrivals (their times count from now) until all are done or `stopping` is set.
 
@@ -102,8 +108,10 @@ def serve(engine: LLMEngine, arrivals: Iterable[Arrival], control: Control) -> I
     """
     pending = deque(sorted(arrivals, key=lambda arrival: arrival.time))
     start, clock = engine.clock.now(), engine.clock
+    if control.pace is None:
+        control.pace = own_pace(engine)
     engine.scheduler.input_closed = False
-    pacer = _Pacer(control, engine)
+    pacer = Pacer(control, engine)
     try:
         while not control.stopping.is_set():
             control.run_commands(engine)
@@ -130,7 +138,7 @@ def serve(engine: LLMEngine, arrivals: Iterable[Arrival], control: Control) -> I
             engine.abort(request_id)
 
 
-def _wait(engine: LLMEngine, until: float | None, pacer: _Pacer) -> Iterator[float]:
+def _wait(engine: LLMEngine, until: float | None, pacer: Pacer) -> Iterator[float]:
     """Let time pass until `until` (None: until something is said), a short nap at a time."""
     clock = engine.clock
     if not clock.virtual:
@@ -158,6 +166,8 @@ def _step(engine: LLMEngine, control: Control) -> None:
         control.num_errors += 1
         if len(control.errors) < MAX_ERRORS:
             control.errors.append(engine.last_error)
+        if isinstance(engine.last_error.__cause__, EndlessLoopError):
+            control.stopping.set()  # the next step would take as long
     if control.on_output is not None:
         for output in outputs:
             control.on_output(output)

@@ -86,7 +86,7 @@ class Answer:
 class Playground:
     """See the module's docstring. settings: fields of SchedulerConfig.
 
-    burst: requests that the button Burst sends at once.
+    burst: requests that the button Burst sends at once. pace: as EngineSession.start's.
     """
 
     def __init__(
@@ -96,13 +96,14 @@ class Playground:
         *,
         policies: Sequence[str | type[Scheduler]] = ("continuous", "dynamic", "static"),
         max_tokens: int = 60,
+        pace: float | None = None,
         threads: bool | None = None,
         **settings: object,
     ) -> None:
         from widgets.timeline import Timeline
 
         self.llm, self.policies, self.requests = llm, list(policies), tuple(burst)
-        self.params = SamplingParams(max_tokens)
+        self.params, self.pace = SamplingParams(max_tokens), pace
         engine = llm.new_engine(self.policies[0], **{"max_wait_s": MAX_WAIT_S, **settings})
         self.answer = Answer(llm)
         self.timeline = Timeline(detokenize=llm.tokenizer.decode)
@@ -150,4 +151,4 @@ class Playground:
     def _open(self) -> None:
         if not self.session.running:
             self.timeline.reset(0)
-            self.session.start(keep_open=True)
+            self.session.start(keep_open=True, pace=self.pace)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from minillm.bench.step_times import load_of_step, run_steps, seconds_of
 from minillm.llm import LLM
 from minillm.sim import GPUCostModel, ModelSpec, get_dtype
-from minillm.sim.calibrate import GemmSample, StepSample, fit_device, fit_steps
+from minillm.sim.calibrate import GemmSample, StepFit, StepSample, fit_device, fit_steps
+from minillm.sim.hardware import GPUSpec
 
 ROWS = (1, 4, 16, 64, 256)  # m of the products
 BATCHES = (1, 2, 4, 8)
@@ -35,11 +36,7 @@ def calibrate(llm: LLM) -> dict[str, Any]:
     if llm.info.provenance != "measured":
         raise ValueError("Calibration measures a real model; this LLM is simulated.")
     started = time.perf_counter()
-    model, dtype = model_spec(llm), get_dtype(llm.info.dtype)
-    gemms = measure_products(llm, model, dtype.weight_bytes)
-    device = fit_device(llm.info.device, 0.0, gemms)
-    samples = measure_steps(llm)
-    fit = fit_steps(device, model, dtype, samples)
+    gemms, device, samples, fit = fit_machine(llm)
     products = [_product(sample, device) for sample in gemms]
     return {
         "provenance": "measured on this machine, and fitted to it",
@@ -56,6 +53,24 @@ def calibrate(llm: LLM) -> dict[str, Any]:
         },
         "seconds": round(time.perf_counter() - started, 1),
     }
+
+
+class MachineFit(NamedTuple):
+    """What was measured, and what was fitted to it: products and their device, steps and theirs."""
+
+    gemms: list[GemmSample]
+    device: GPUSpec
+    samples: list[StepSample]
+    steps: StepFit
+
+
+def fit_machine(llm: LLM) -> MachineFit:
+    """Measure a loaded LLM's products and steps, and fit the simulator to them."""
+    model, dtype = model_spec(llm), get_dtype(llm.info.dtype)
+    gemms = measure_products(llm, model, dtype.weight_bytes)
+    device = fit_device(llm.info.device, 0.0, gemms)
+    samples = measure_steps(llm)
+    return MachineFit(gemms, device, samples, fit_steps(device, model, dtype, samples))
 
 
 def model_spec(llm: LLM) -> ModelSpec:

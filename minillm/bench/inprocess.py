@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from minillm.bench.load import Run, check_limit
 from minillm.bench.plan import PlannedRequest
@@ -35,19 +35,41 @@ def measure_engine(
     encode: a planned request → its prompt's token ids. Raises ValueError if the scheduler waits
     for more requests than the concurrency lets in.
     """
+    run = Run(len(plan))
+    turns = run_engine(run, engine, plan, encode, max_concurrency, closed, ignore_eos)
+    try:
+        for _ in turns:
+            if progress is not None:
+                progress(run)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        turns.close()
+    return run
+
+
+def run_engine(
+    run: Run,
+    engine: LLMEngine,
+    plan: Sequence[PlannedRequest],
+    encode: Encode,
+    max_concurrency: int | None = None,
+    closed: bool = False,
+    ignore_eos: bool = True,
+) -> Iterator[None]:
+    """The same a turn of the engine at a time. Closed before its end, the run is `interrupted`."""
     check_limit(max_concurrency, closed)
-    server = _Server(engine, plan, encode, max_concurrency, closed, ignore_eos)
+    server = _Server(run, engine, plan, encode, max_concurrency, closed, ignore_eos)
     try:
         while server.busy:
             server.turn()
-            if progress is not None:
-                server.run.wall_s = engine.clock.now() - server.start
-                progress(server.run)
-    except KeyboardInterrupt:
-        server.run.interrupted = True
+            run.wall_s = engine.clock.now() - server.start
+            yield
+    except (KeyboardInterrupt, GeneratorExit):
+        run.interrupted = True
+        raise
     finally:
         server.close()
-    return server.run
 
 
 class _Server:
@@ -55,6 +77,7 @@ class _Server:
 
     def __init__(
         self,
+        run: Run,
         engine: LLMEngine,
         plan: Sequence[PlannedRequest],
         encode: Encode,
@@ -62,7 +85,7 @@ class _Server:
         closed: bool,
         ignore_eos: bool,
     ) -> None:
-        self.engine, self.encode, self.closed = engine, encode, closed
+        self.run, self.engine, self.encode, self.closed = run, engine, encode, closed
         self.limit = limit or len(plan)
         self.slots = deque([0.0] * self.limit)  # since when each free one is free
         self.ignore_eos = ignore_eos
@@ -71,7 +94,6 @@ class _Server:
         self.held: deque[tuple[PlannedRequest, ClientRequest]] = deque()
         self.live: dict[str, ClientRequest] = {}
         self.by_id: dict[str, ClientRequest] = {}
-        self.run = Run(len(plan))
 
     @property
     def busy(self) -> bool:

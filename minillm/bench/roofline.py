@@ -16,6 +16,7 @@ import time
 from typing import Any, NamedTuple
 
 from minillm.bench.calibrate import ColdProduct
+from minillm.bench.recorded_machine import RecordedMachine, RecordedProduct
 from minillm.llm import LLM
 
 READ_BYTES = 256e6  # of the buffer that is read
@@ -35,7 +36,13 @@ class Roof(NamedTuple):
 
 
 def measure_roof(llm: LLM) -> Roof:
-    """Both limits of the LLM's device. Raises ValueError for a simulated one."""
+    """Both limits of the LLM's device: measured, or as recorded (recorded_machine.py).
+
+    Raises ValueError for a simulated one.
+    """
+    if isinstance(llm.runner, RecordedMachine):
+        info, limits = llm.info, llm.runner.limits
+        return Roof(*limits, info.device, info.dtype, llm.runner.dtype.itemsize)
     device, dtype = _device(llm)
     side = SQUARE.get(device.type, 2048)
     square = ColdProduct(side, side, device, dtype)
@@ -57,10 +64,15 @@ class Product:
         return min(t for _ in range(ROUNDS) for t in self._cold.times(m))
 
 
-def open_product(llm: LLM, n: int, k: int) -> Product:
-    """Weights [k, n] on the LLM's device. Raises ValueError for a simulated one and for no size."""
+def open_product(llm: LLM, n: int, k: int) -> Product | RecordedProduct:
+    """Weights [k, n] on the LLM's device. Raises ValueError for a simulated one and for no size.
+
+    Of a recorded machine there are some square products.
+    """
     _size("n", n)
     _size("k", k)
+    if isinstance(llm.runner, RecordedMachine) and n == k:
+        return llm.runner.product(n)
     return Product(n, k, *_device(llm))
 
 

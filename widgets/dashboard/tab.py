@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 import ipywidgets
 
+from widgets.background import Background
 from widgets.dashboard.form import Form
 
 
@@ -21,29 +22,29 @@ def two_columns(form: Form, figures: Sequence[ipywidgets.Widget]) -> ipywidgets.
 
 
 class Jobs:
-    """Runs one function at a time on a thread, so that the page stays awake.
+    """Runs one function at a time beside the page: on a thread, so that it stays awake.
 
     What it raises as ValueError, RuntimeError or ConnectionError is said in the form's note.
     """
 
     def __init__(self, form: Form, note: str = "said") -> None:
         self.form, self.note = form, note
-        self._thread: threading.Thread | None = None
+        self._background = Background(name="minillm-job")
 
     @property
     def busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._background.running
 
     def start(self, job: Callable[[], object], saying: str = "") -> bool:
         """Start it; False while another one runs."""
         if self.busy:
             return False
         self.form[self.note] = saying
-        self._thread = threading.Thread(target=self._run, args=(job,), daemon=True)
-        self._thread.start()
+        self._background.start(functools.partial(self._run, job))
         return True
 
-    def _run(self, job: Callable[[], object]) -> None:
+    def _run(self, job: Callable[[], object]) -> Iterator[float]:
+        yield 0.0
         try:
             job()
         except (ValueError, RuntimeError, OSError) as error:

@@ -1,0 +1,130 @@
+"""The real engine, or what a lesson shows where it cannot run: in a browser tab.
+
+    llm = open_llm()                        # LLM(); in a tab a recorded machine, simulated
+    live(timeline, "chat-continuous")       # the view; in a tab also a recorded real run
+    if real_here("11-split"): …             # False in a tab, where it shows what was recorded
+
+So one notebook serves both. A tab has no PyTorch, no processes and no sockets; what is missing is
+asked of the platform, never guessed from a name. Where all is there, nothing of this is seen.
+"""
+
+from __future__ import annotations
+
+import functools
+from html import escape
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from widgets import cards, endless
+from widgets.background import threads_work
+from widgets.lesson import is_fast
+
+if TYPE_CHECKING:
+    from minillm.llm import LLM
+
+LAB = "`make lab` runs it on your machine."
+NO_ENGINE = "The real engine needs PyTorch, which a browser tab does not have"
+
+
+@functools.cache
+def has_engine() -> bool:
+    """Whether the real engine can run here: PyTorch is installed, and threads can be started."""
+    return find_spec("torch") is not None and threads_work()
+
+
+def open_llm() -> LLM:
+    """`LLM()`: the default model on this machine.
+
+    Where the real engine cannot run, the simulation of a recorded machine, and a line that says so.
+    """
+    if has_engine():
+        from minillm import LLM
+
+        return LLM()
+    from minillm.bench.recorded_machine import recorded_llm
+
+    llm = recorded_llm()
+    if is_fast():
+        llm.runner.pace = None
+    _show(
+        f"{NO_ENGINE}: a recorded machine is simulated here instead ({llm.info.device}, "
+        f"{llm.info.model}; its tokens are made up). {LAB}"
+    )
+    return llm
+
+
+def live(view: Any, recording: str) -> Any:
+    """A live view of the real engine.
+
+    Where that cannot run: the view of the simulated one, and below it a recorded run, with its
+    device. recording: its name in minillm.recordings.
+    """
+    if has_engine():
+        return view
+    import ipywidgets
+
+    from minillm.recordings import load_recording
+    from widgets.replay import Replay
+
+    run = load_recording(recording)
+    line = (
+        f"{NO_ENGINE}: above, it is simulated; below, a run that was {run.header.provenance} on "
+        f"{run.device} ({run.model} {run.dtype}, {run.recorded_on}). {LAB}"
+    )
+    parts = [getattr(view, "panel", view), ipywidgets.HTML(_line(line)), Replay(run)]
+    return ipywidgets.VBox([getattr(part, "panel", part) for part in parts])
+
+
+def real_here(cell: str) -> bool:
+    """Whether a cell that needs processes, sockets or the real model can run here.
+
+    Where not it shows, once, what the cell showed on the recorded machine. cell: its id.
+    """
+    if has_engine():
+        return True
+    from minillm.bench.recorded_machine import read_recorded
+
+    recorded = read_recorded()
+    header, shown = recorded["header"], recorded["cells"][cell]
+    words = (
+        "This cell needs the real engine, which a browser tab does not have. Below, what it showed "
+        f"on {header['recorded_on']}, measured on {header['machine']}. {LAB}"
+    )
+    html = shown["html"] or cards.card(f"<pre>{escape(shown['text'])}</pre>")
+    _show(words, html, shown["text"])
+    return False
+
+
+def is_machine(llm: LLM) -> bool:
+    """Whether its device was measured: this machine, or the recorded one."""
+    from minillm.bench.recorded_machine import RecordedMachine
+
+    return llm.info.provenance == "measured" or isinstance(llm.runner, RecordedMachine)
+
+
+def machine_name(llm: LLM) -> str:
+    """What a figure calls its device: your machine, the recorded one, or the GPU by its name."""
+    if llm.info.provenance == "measured":
+        return "Your machine"
+    return "Recorded machine" if is_machine(llm) else llm.info.device
+
+
+def origin(llm: LLM) -> str:
+    """● measured: CPU, 2 threads, SmolLM2-135M-Instruct bfloat16: where its figures come from."""
+    info = llm.info
+    where = f"{info.provenance}: {info.device}, {info.model} {info.dtype}"
+    return f"{cards.GLYPHS[info.provenance]} {where}"
+
+
+def _line(words: str) -> str:
+    return cards.card(f"<p>{escape(words)}</p>").replace("`make lab`", "<code>make lab</code>")
+
+
+def _show(words: str, html: str = "", text: str = "") -> None:
+    from IPython.display import display
+
+    display(cards.Html(_line(words) + html, f"{words}\n{text}".strip()))
+
+
+if not threads_work():  # a browser tab
+    endless.watch()
