@@ -22,7 +22,7 @@ from minillm.core import (
     drive,
 )
 from minillm.core.errors import SchedulerContractError
-from minillm.core.trace import DEAD, PREFILL
+from minillm.core.trace import DEAD, PREFILL, letter
 from minillm.sim import SimulatedRunner
 
 Requests = Sequence[tuple[float, int, int]]
@@ -125,12 +125,6 @@ def mark(run: Replay, index: int, position: int) -> str:
     unserved = letter(index) not in run.admitted
     arrived = run.requests[index][0] <= step.t_start
     return "·" if arrived and (later or unserved) else " "
-
-
-def letter(index: int) -> str:
-    """0 → A, 25 → Z, 26 → A1."""
-    number, position = divmod(index, 26)
-    return chr(ord("A") + position) + (str(number) if number else "")
 
 
 def replay(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from grading.replay import letter
+from minillm.core.trace import letter
 
 MOST_STEPS = 400
 Row = tuple[int, int, bool]  # (which request, tokens in this step, whether it samples one)

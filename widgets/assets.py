@@ -13,7 +13,7 @@ from pathlib import Path
 # What every canvas figure is built on, in order of need; before the widget's own files.
 FIGURE = (
     "shared/theme.js", "shared/format.js", "shared/axis.js", "shared/pen.js", "shared/dom.js",
-    "shared/card.js", "shared/link.js", "shared/feed.js", "shared/figure.js",
+    "shared/keys.js", "shared/card.js", "shared/link.js", "shared/feed.js", "shared/figure.js",
     "shared/player.js",
 )  # fmt: skip
 LANE = ("shared/decode.js", "shared/lane.js")  # a run, from the frames of widgets.frames

@@ -1,6 +1,6 @@
 """Scales and ticks of static charts: values ↔ pixels, linear or logarithmic.
 
-static/shared/plot.js has the same for live ones.
+static/shared/axis.js and scale.js have the same for live ones (tests/golden/numbers.json).
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
+from widgets.numbers import fixed
 from widgets.shapes import tick_step
 
 
@@ -86,14 +88,14 @@ def log_range(values: Iterable[float], margin: float = 1.15) -> tuple[float, flo
 
 
 def nice_limit(value: float) -> float:
-    """The lowest of 1, 2, 4, 5, 6, 8 or 10 × 10ⁿ that is at least `value`: an axis' end."""
+    """The lowest of 1, 1.5, 2, 3, 4, 5, 6, 8 or 10 × 10ⁿ that is at least `value`: an axis' end."""
     if not value > 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value) + 1e-9)
-    factors = (1, 2, 4, 5, 6, 8, 10)
+    factors = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
     return next((f * power for f in factors if f * power >= value * (1 - 1e-9)), 10 * power)
 
 
 def label(value: float) -> str:
     """A tick's text: 0.01, 5, 1,000."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.6g}"
+    return fixed(value) if value >= 100 else f"{Decimal(f'{value:.6g}'):f}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from widgets import cards
 from widgets.background import Background
-from widgets.headline import THIN, number3
+from widgets.numbers import THIN, number3
 from widgets.roofline import BATCHES, HERE, Roofline
 from widgets.roofline_model import Device, Dot, flops_text, share_text
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from minillm.core import Arrival, Trace, drive, percentile, request_metrics, summarize
 from minillm.sim import CostModel
 from widgets import cards
-from widgets.headline import number3, seconds
+from widgets.numbers import number3, seconds
 
 if TYPE_CHECKING:
     from minillm.llm import LLM

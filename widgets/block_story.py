@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minillm.core.trace import RequestEvent, StepRecord, Trace
+from minillm.core.trace import RequestEvent, StepRecord, Trace, letter
 from widgets.blocks import BlockState, block_history
 from widgets.figures import StaticFigure, to_svg
-from widgets.frames import letter
-from widgets.headline import plural, seconds
+from widgets.numbers import plural, seconds
 from widgets.shapes import Drawing, Line, Path, Rect, Shape, Text
 
 COLUMNS, CELL, HIGH, GAP = 16, 40, 26, 4  # of the static map

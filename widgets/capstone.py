@@ -13,7 +13,7 @@ from minillm.core.metrics import RequestMetrics, goodput, percentile
 from minillm.sim import GPUCostModel
 from minillm.sim.pipeline import Load
 from widgets import cards
-from widgets.headline import percent, seconds
+from widgets.numbers import percent, seconds
 
 CONTEXT = 512  # tokens that each user has behind them
 

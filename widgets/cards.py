@@ -6,11 +6,13 @@ the style sheet along, because a notebook draws only the cells that are on scree
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from minillm.core.trace import TraceHeader
 from widgets import assets
+from widgets.numbers import number3
 
 GLYPHS = {"measured": "●", "simulated": "◐", "published": "◇"}
 
@@ -75,14 +77,11 @@ def provenance(header: TraceHeader) -> str:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Three significant digits, thousands with a comma, a thin gap before the unit."""
+    """Whole numbers as they are, others with three digits; a thin gap before the unit."""
     if value is None:
         return "n/a"
-    size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 or size == 0 else 3
-    shown = f"{value:,.{digits}f}"
-    if value == int(value) and size < 1e15:
-        shown = f"{int(value):,}"
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    shown = f"{int(value):,}" if whole else number3(value)
     return f"{shown}\u202f{unit}" if unit else shown
 
 

@@ -18,7 +18,7 @@ from widgets.canvas_widget import CanvasWidget
 from widgets.cluster_model import ClusterHeader, ClusterHistory, Status, simulated_history
 from widgets.cursor import Cursor
 from widgets.figures import StaticFigure, to_svg
-from widgets.headline import percent, plural, seconds
+from widgets.numbers import percent, plural, seconds
 from widgets.shapes import Drawing, Line, Path, Rect, Shape, Text
 
 SOURCES = (

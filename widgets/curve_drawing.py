@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from widgets.axes import Scale, log_range, minor_ticks
 from widgets.curve_model import CurveModel, Line, Point
 from widgets.labels import Labels
+from widgets.numbers import plain
 from widgets.shapes import Drawing, Mark, Path, Rect, Shape, Text
 from widgets.shapes import Line as Rule
 from widgets.still import top
@@ -72,7 +73,7 @@ def _region(curve: CurveModel, x: Scale, y: Scale) -> Iterator[Shape]:
 def _limit_words(curve: CurveModel, labels: Labels, x: Scale, y: Scale) -> list[Text]:
     if curve.slo_ms is None:
         return []
-    at, words = x.at(curve.slo_ms), f"meets the SLO: ITL ≤ {curve.slo_ms:g}\u2009ms"
+    at, words = x.at(curve.slo_ms), f"meets the SLO: ITL ≤ {plain(curve.slo_ms)}\u2009ms"
     inside = labels.beside(
         words, at, y.end + 12, size=11.5, color="ok_text", bold=True, sides=("w", "e"), force=True
     )
@@ -139,7 +140,7 @@ def _names(
         return
     for point in points:
         user = point.load == 1 and line.load_name != "rate"
-        words = "1 user" if user else f"{point.load:g}"
+        words = "1 user" if user else plain(point.load)
         yield from labels.beside(words, x.at(point.ms), y.at(point.tok_s), size=10.5, color=color)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from widgets.headline import number3
+from widgets.numbers import THIN, fixed, number3, plain
 from widgets.still import Cell, Table
 
 if TYPE_CHECKING:
     from widgets.curve_model import CurveModel, Point
-
-THIN = "\u2009"
 
 
 def headline(curve: CurveModel) -> str:
@@ -23,12 +21,12 @@ def headline(curve: CurveModel) -> str:
     if spot is None:
         return f"{line.name}: no load keeps {_ms(curve.slo_ms)} per token."
     if spot.point is first:
-        where = f"{line.load_name} {first.load:g}"
+        where = f"{line.load_name} {plain(first.load)}"
         return f"{line.name}: {number3(first.tok_s)} tokens per second at {where}."
     gain, price = spot.point.tok_s / first.tok_s, spot.point.ms / first.ms
     return (
         f"{line.name}: {_times(gain)} the tokens per second at {line.load_name} "
-        f"{spot.point.load:g}, for {_times(price)} the time per token."
+        f"{plain(spot.point.load)}, for {_times(price)} the time per token."
     )
 
 
@@ -58,7 +56,7 @@ def describe(curve: CurveModel) -> str:
         if not line.drawn:
             continue
         first, last, spot = line.drawn[0], line.drawn[-1], curve.sweet_spot(line)
-        best = f"{line.load_name} {spot.point.load:g}" if spot else "none"
+        best = f"{line.load_name} {plain(spot.point.load)}" if spot else "none"
         parts.append(
             f"{line.name}, {line.provenance}: from {number3(first.tok_s)} tokens per second at "
             f"{_ms(first.ms)} to {number3(last.tok_s)} at {_ms(last.ms)}; sweet spot {best}."
@@ -76,7 +74,7 @@ def table(curve: CurveModel) -> Table:
         for point in line.drawn:
             star = " ★" if spot and spot.point is point else ""
             rows.append([
-                line.name, f"{line.load_name} {point.load:g}{star}", _round(point.ms),
+                line.name, f"{line.load_name} {plain(point.load)}{star}", _round(point.ms),
                 _round(point.p99_ms), _round(point.tok_s), len(point.runs), _verdict(curve, point),
                 " ".join([line.provenance, line.detail]).strip(),
             ])  # fmt: skip
@@ -93,11 +91,11 @@ def _verdict(curve: CurveModel, point: Point) -> str | None:
 
 
 def _ms(value: float) -> str:
-    return f"{value:.3g}{THIN}ms" if value < 1000 else f"{number3(value)}{THIN}ms"
+    return f"{plain(value)}{THIN}ms"
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.0f}×" if ratio >= 9.5 else f"{ratio:.1f}".removesuffix(".0") + "×"
+    return f"{fixed(ratio, 0 if ratio >= 9.5 else 1).removesuffix('.0')}×"
 
 
 def _round(value: float | None) -> float | None:

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minillm.core.trace import DEAD, DECODE, PREFILL, Row, Trace
-from widgets.frames import letter
-from widgets.headline import Headline, LaneFigures, number3, percent, seconds
+from minillm.core.trace import DEAD, DECODE, PREFILL, Row, Trace, letter
+from widgets.headline import Headline, LaneFigures
+from widgets.numbers import fixed, number3, percent, seconds
 from widgets.shapes import Drawing, Line, Rect, Shape, Text, axis, legend
 
 GLYPHS = {"measured": "●", "simulated": "◐", "published": "◇"}
@@ -271,5 +271,5 @@ def _figures(shapes: list[Shape], lane: _Lane, figures: LaneFigures, x: float) -
     share = percent(wasted)
     shapes.append(Text(x, y, share, color, 16, True))
     shapes.append(Text(x + len(share) * 9.4 + 6, y, "of rows padding"))
-    useful = "n/a" if figures.useful_rows is None else f"{figures.useful_rows:.1f}"
+    useful = "n/a" if figures.useful_rows is None else fixed(figures.useful_rows, 1)
     shapes.append(Text(x, y + 17, f"{useful} of {lane.slots} rows useful", "ink3"))

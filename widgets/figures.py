@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from minillm.core.trace import Trace
 from widgets.drawing import draw
-from widgets.headline import Headline, LaneFigures, headline, number3, percent, seconds
+from widgets.headline import Headline, LaneFigures, headline
+from widgets.numbers import number3, percent, seconds
 from widgets.shapes import PALETTE, Drawing, Line, Mark, Path, Rect, Shape, outline
 
 if TYPE_CHECKING:

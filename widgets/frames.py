@@ -32,6 +32,7 @@ from minillm.core.trace import (
     Row,
     StepRecord,
     TraceHeader,
+    letter,
 )
 from widgets.tally import RunningFigures
 from widgets.wire import (
@@ -50,23 +51,12 @@ from widgets.wire import (
     decode,
 )
 
-__all__ = [
-    "DELTA", "HEARTBEAT", "RECOMPUTE", "SAMPLED", "SNAPSHOT", "RingModel", "decode", "letter",
-]  # fmt: skip
+__all__ = ["DELTA", "HEARTBEAT", "RECOMPUTE", "SAMPLED", "SNAPSHOT", "RingModel", "decode"]
 
 # A Jupyter server drops a kernel's messages above about 1 MB/s: a frame carries at most so many
 # rows (256 kB) and says that there is more; the view then asks for the next part.
 FRAME_ROWS = 16_000
 ENDED = ("finish", "abort", "refuse")
-
-
-def letter(index: int) -> str:
-    """A request's letter: 0 → A, 25 → Z, 26 → AA."""
-    name = ""
-    while index >= 0:
-        name = chr(ord("A") + index % 26) + name
-        index = index // 26 - 1
-    return name
 
 
 class _Encoded(NamedTuple):

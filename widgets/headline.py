@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minillm.core.metrics import Summary, count_padding, summarize
-from minillm.core.trace import PREFILL, Trace, TraceHeader
-from widgets.frames import letter
+from minillm.core.trace import PREFILL, Trace, TraceHeader, letter
+from widgets.numbers import THIN, fixed, number3, percent, plural
 
-THIN = "\u2009"
 SAME = 0.05  # a ratio within 5 % of 1 is "about the same"
 POLICIES = ("static", "dynamic", "continuous")
 
@@ -180,7 +179,7 @@ def _named(title: str) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 1.15 else f"{ratio:.2f}"
+    return fixed(ratio, 0 if ratio >= 10 else 1 if ratio >= 1.15 else 2)
 
 
 # ── what to point at ────────────────────────────────────────────────────────────────────────────
@@ -232,40 +231,3 @@ def _preemptions(lane: int, trace: Trace) -> list[dict]:
     text += f"; it recomputes {again:,} tokens" if again else ""
     text += f" ({more} more)" if more else ""
     return [{"lane": lane, "req": first.req, "text": text, "mark": False, "tone": "pre"}]
-
-
-# ── figures as text ─────────────────────────────────────────────────────────────────────────────
-
-
-def number3(value: float | None) -> str:
-    """Three significant digits, a comma for thousands; "n/a" for None."""
-    if value is None:
-        return "n/a"
-    if value == 0:
-        return "0"
-    rounded = float(f"{value:.3g}")
-    decimals = 0 if abs(rounded) >= 100 else 1 if abs(rounded) >= 10 else 2
-    return f"{rounded:,.{decimals}f}" if abs(rounded) >= 1 else f"{rounded:.3g}"
-
-
-def percent(share: float | None) -> str:
-    """A whole percentage that never rounds up to 100; "n/a" for None."""
-    if share is None:
-        return "n/a"
-    rounded = round(share * 100)
-    return f"{99 if rounded == 100 and share < 1 else rounded}{THIN}%"
-
-
-def seconds(value: float | None) -> str:
-    """1.37 s, 824 ms, 14.8 ms; "n/a" for None."""
-    if value is None:
-        return "n/a"
-    ms = value * 1000
-    if ms >= 1000:
-        return f"{number3(value)}{THIN}s"
-    return f"{ms:.0f}{THIN}ms" if ms >= 100 else f"{ms:.1f}{THIN}ms"
-
-
-def plural(count: int, one: str) -> str:
-    """ "1 step", "2 steps"."""
-    return f"{count:,} {one if count == 1 else one + 's'}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from widgets.axes import Scale, log_range, nice_limit
 from widgets.distribution import bars, bin_edge
-from widgets.headline import THIN, seconds
 from widgets.histogram_model import METRICS, HistogramModel, RunLatencies, floored
 from widgets.labels import Labels
+from widgets.numbers import THIN, fixed, plain, seconds
 from widgets.shapes import Drawing, Line, Path, Rect, Shape, Text
 from widgets.still import top
 
@@ -81,7 +81,7 @@ def panel(
                       + ([] if found.n < 100 else [("p99", p99)]))  # fmt: skip
     beyond = found.n - sum(bars(found.bins(), edges(low, high, model.log)))
     if beyond >= 0.5:
-        words = f"{beyond:,.0f} beyond, up to {seconds(found.most)}"
+        words = f"{fixed(beyond)} beyond, up to {seconds(found.most)}"
         yield Text(left + wide, y + 72 + TALL + 30, words, "ink3", 10.5, False, "end")
 
 
@@ -124,7 +124,7 @@ def _marks(
         x = scale.at(limit / 1000) if inside else scale.end + 4
         if inside:
             yield Path([(x, y - 4), (x, y + TALL)], "ok", 1.4, (5, 3))
-        words = f"SLO {limit:g}{THIN}ms" + ("" if inside else " →")
+        words = f"SLO {plain(limit)}{THIN}ms" + ("" if inside else " →")
         yield from labels.beside(words, x, y - 9, size=10.5, color="ok_text",
                                  bold=True, sides=("e", "w"), gap=2, force=True)  # fmt: skip
     for i, (name, value) in enumerate(marks):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from minillm.core.metrics import FEW_FOR_P99
 from minillm.core.trace import Record, StepRecord, TraceHeader
 from widgets.distribution import PER_DECADE, Distribution
-from widgets.headline import THIN, seconds
+from widgets.numbers import THIN, seconds
 from widgets.still import Cell, Table
 
 METRICS = {

@@ -16,7 +16,7 @@ from minillm.core import Arrival, Trace, summarize
 from minillm.core.metrics import Tally
 from widgets import cards
 from widgets.batches import sent_batches
-from widgets.headline import number3, percent
+from widgets.numbers import number3, percent
 
 if TYPE_CHECKING:
     from minillm.bench.triton_config import TritonBatching

@@ -17,7 +17,7 @@ from minillm.sim.activity import step_bytes
 from minillm.sim.models import DType, ModelSpec, get_dtype, get_model
 from widgets import cards
 from widgets.figures import to_svg
-from widgets.headline import number3, plural, seconds
+from widgets.numbers import number3, plural, seconds
 from widgets.roofline_model import share_text
 from widgets.shapes import Drawing, Line, Rect, Shape, Text
 

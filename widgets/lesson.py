@@ -17,8 +17,8 @@ from html import escape
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from minillm.core import Arrival, SamplingParams, Trace, drive
+from minillm.core.trace import letter
 from widgets import cards
-from widgets.frames import letter
 
 if TYPE_CHECKING:
     from minillm.llm import LLM

@@ -23,7 +23,7 @@ import ipywidgets
 from minillm.core import Trace
 from widgets import cards
 from widgets.background import Background
-from widgets.headline import number3, seconds
+from widgets.numbers import number3, seconds
 from widgets.histogram import Histogram
 
 if TYPE_CHECKING:

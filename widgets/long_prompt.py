@@ -18,11 +18,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from minillm.core import Arrival, LLMEngine, RequestOutput, SamplingParams, Trace
+from minillm.core.trace import letter
 from widgets import cards, legs
 from widgets.figures import static_figure
-from widgets.frames import letter
-from widgets.headline import headline, seconds
+from widgets.headline import headline
 from widgets.legs import Leg
+from widgets.numbers import seconds
 from widgets.report import RunReport
 from widgets.session import STOP_LIMIT_S, EngineSession
 from widgets.stalls import Stall, measure_stall, stall_table

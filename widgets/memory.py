@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from minillm.core import Arrival, SamplingParams, Trace, summarize
 from minillm.core.metrics import Tally, percentile, request_metrics
-from minillm.core.trace import PREFILL
+from minillm.core.trace import PREFILL, letter
 from minillm.sim import GPUCostModel
 from widgets import cards
 from widgets.block_story import block_story
-from widgets.frames import letter
-from widgets.headline import number3, percent, plural, seconds
+from widgets.numbers import number3, percent, plural, seconds
 
 if TYPE_CHECKING:
     from minillm.llm import LLM

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from minillm.core import Trace, request_metrics
 from minillm.core.metrics import goodput, percentile
 from widgets import cards
-from widgets.headline import number3, percent, seconds
+from widgets.numbers import number3, percent, seconds
 from widgets.roofline_model import share_text
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import random
 from collections.abc import Sequence
 from functools import cached_property
 
-from minillm.core.trace import RequestEvent, Trace, TraceHeader
+from minillm.core.trace import RequestEvent, Trace, TraceHeader, letter
 from widgets import cards
-from widgets.frames import letter
-from widgets.headline import number3, percent, seconds
+from widgets.numbers import number3, percent, seconds
 from widgets.queue_model import queue_figures
 
 COLUMNS = (

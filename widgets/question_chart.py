@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 
 from widgets.axes import Scale
-from widgets.headline import number3
+from widgets.labels import Labels
+from widgets.numbers import number3
+from widgets.question_line import LARGE
 
 WIDTH, HEIGHT = 560.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 22.0, 46.0
@@ -78,31 +80,23 @@ class Chart:
     def svg(self, answer: Sequence[float] | None, actual: Sequence[float], sentence: str) -> str:
         """Prediction (hollow) and result (full) on one chart, joined by a line."""
         x, y = self._scales([p for p in (answer, actual) if p is not None])
-        parts = [*_frame(self, x, y)]
-        for name, points in self.lines:
-            places = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in points)
-            parts.append(f'<polyline points="{places}" fill="none" stroke="var(--ml-queue)" '
-                         'stroke-width="1.6"/>')  # fmt: skip
-            parts.append(_text(x.at(points[0][0]) + 8, y.at(points[0][1]) + 4, name))
-        saw = x.at(actual[0]), y.at(actual[1])
-        if answer is not None:
-            own = x.at(answer[0]), y.at(answer[1])
-            parts.append(
-                f'<line x1="{own[0]:.1f}" y1="{own[1]:.1f}" x2="{saw[0]:.1f}" y2="{saw[1]:.1f}" '
-                'stroke="var(--ml-decode)" stroke-width="1.6" stroke-dasharray="4 3"/>'
-                f'<circle cx="{own[0]:.1f}" cy="{own[1]:.1f}" r="6" fill="var(--ml-bg)" '
-                'stroke="var(--ml-ink)" stroke-width="2.5"/>'
-            )
-            below = own[1] > saw[1]
-            parts.append(_beside(*own, "you predicted", "ml-strong", below))
-            parts.append(_beside(*saw, "you saw", "ml-saw", not below))
-        else:
-            parts.append(_beside(*saw, "you saw", "ml-saw", False))
-        parts.append(f'<circle cx="{saw[0]:.1f}" cy="{saw[1]:.1f}" r="6" fill="var(--ml-decode)"/>')
+        places = [(x.at(p[0]), y.at(p[1])) for p in (answer, actual) if p is not None]
+        lines = [[(x.at(a), y.at(b)) for a, b in points] for _, points in self.lines]
+        parts = [*_frame(self, x, y), *(_known(points) for points in lines), *_dots(places)]
+        labels = Labels((LEFT, 2, WIDTH - 2, HEIGHT - BOTTOM))
+        for px, py in places:
+            labels.block((px - 9, py - 9, px + 9, py + 9))
+        for points in [*lines, places]:
+            labels.avoid(points)
+        words = [("you saw", "ml-saw"), ("you predicted", "ml-strong")]
+        for place, (text, kind) in zip(reversed(places), words, strict=False):
+            parts.append(_beside(labels, text, *place, kind))
+        for (name, _), points in zip(self.lines, lines, strict=True):
+            parts.append(_beside(labels, name, *points[0]))
         return (
-            f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" width="100%" role="img" '
-            f'aria-label="{escape(sentence, quote=True)}" '
-            f'style="max-width:{WIDTH:g}px;display:block;margin-top:10px">{"".join(parts)}</svg>'
+            f'<div class="ml-fit"><svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" width="100%" role="img" '
+            f'aria-label="{escape(sentence, quote=True)}" style="max-width:{WIDTH:g}px;'
+            f'display:block;margin-top:10px">{"".join(parts)}</svg></div>'
         )
 
     def _scales(self, points: list[Sequence[float]]) -> tuple[Scale, Scale]:
@@ -136,10 +130,42 @@ def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "")
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{cls}>{escape(words)}</text>'
 
 
-def _beside(x: float, y: float, words: str, kind: str, below: bool) -> str:
-    anchor = "end" if x > WIDTH - 120 else "start"
-    dx = -10 if anchor == "end" else 10
-    return _text(x + dx, y + (20 if below else -10), words, anchor, kind)
+def _known(points: Sequence[Point]) -> str:
+    places = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+    return f'<polyline points="{places}" fill="none" stroke="var(--ml-queue)" stroke-width="1.6"/>'
+
+
+def _dots(places: list[Point]) -> list[str]:
+    """The result, full; before it the prediction, hollow and a little larger, and a line."""
+    saw = places[-1]
+    dot = f'<circle cx="{saw[0]:.1f}" cy="{saw[1]:.1f}" r="5" fill="var(--ml-decode)"/>'
+    if len(places) == 1:
+        return [dot]
+    own = places[0]
+    line = (
+        f'<line x1="{own[0]:.1f}" y1="{own[1]:.1f}" x2="{saw[0]:.1f}" y2="{saw[1]:.1f}" '
+        'stroke="var(--ml-decode)" stroke-width="1.6" stroke-dasharray="4 3"/>'
+    )
+    ring = (
+        f'<circle cx="{own[0]:.1f}" cy="{own[1]:.1f}" r="7.5" fill="var(--ml-bg)" '
+        'stroke="var(--ml-ink)" stroke-width="2.5"/>'
+    )
+    return [line, ring, dot]
+
+
+def _beside(labels: Labels, words: str, x: float, y: float, kind: str = "") -> str:
+    """A label beside a point; it ends there where it stands at the left of it."""
+    tries = (
+        labels.place(words, x, y, size=LARGE, gap=gap, bold=bool(kind)) for gap in (12, 26, 40, 60)
+    )
+    box = next(filter(None, tries), None) or labels.place(words, x, y, size=LARGE, force=True)
+    left, top, right, bottom = box
+    base = (top + bottom) / 2 + 5
+    if right <= x:
+        return _text(right, base, words, "end", kind)
+    if left >= x:
+        return _text(left, base, words, "start", kind)
+    return _text((left + right) / 2, base, words, "middle", kind)
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,6 @@ key → answer, which whoever runs the notebook fills from the cells' metadata (
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -25,11 +24,12 @@ import anywidget
 import traitlets
 
 from widgets import answers, assets, cards, progress_file
+from widgets.numbers import fixed, step_digits
 from widgets.question_chart import Chart
+from widgets.question_line import number_line
 
 CSS = assets.style("lesson/lesson.css") + assets.style("questions/questions.css")
 ANSWERS = "MINILLM_ANSWERS"
-WIDTH = 560  # of a number line
 _asked: dict[str, Predict | Quiz] = {}  # by key: a cell that is run again asks anew
 
 
@@ -41,8 +41,8 @@ class Predict(anywidget.AnyWidget):
     """
 
     _esm = assets.module(
-        "shared/axis.js", "shared/scale.js", "questions/dom.js", "questions/chart.js",
-        "questions/predict.js",
+        "shared/keys.js", "shared/format.js", "shared/axis.js", "shared/scale.js",
+        "questions/dom.js", "questions/chart.js", "questions/predict.js",
     )  # fmt: skip
     _css = CSS
 
@@ -114,7 +114,8 @@ class Predict(anywidget.AnyWidget):
         if self._chart is not None and actual is not None:
             line = self._chart.svg(self.answer, actual, sentence)
         elif not self.choices and isinstance(actual, (int, float)):
-            line = self._number_line(float(actual), sentence)
+            own = None if self.answer is None else float(self.answer)
+            line = number_line(self.low, self.high, own, float(actual), self._number, sentence)
         html = cards.card(
             cards.head(sentence, f"{self.title}, locked {self.locked_at or 'never'}"), line,
             f"<p>{escape(remark)}</p>" if remark else "",
@@ -147,71 +148,8 @@ class Predict(anywidget.AnyWidget):
 
     def _number(self, value: float) -> str:
         """As many digits as the step has; "2.1×", but "45 %"."""
-        digits = max(0, math.ceil(-math.log10(self.step)))
         gap = "" if self.unit in ("", "×") else "\u202f"
-        return f"{value:,.{digits}f}{gap}{self.unit}"
-
-    def _number_line(self, actual: float, sentence: str) -> str:
-        values = [actual] if self.answer is None else [actual, float(self.answer)]
-        low, high = min(self.low, *values), max(self.high, *values)
-        left, right, y = 30.0, 530.0, 42.0
-
-        def x(value: float) -> float:
-            return left + (right - left) * (value - low) / (high - low)
-
-        ticks = [low + (high - low) * i / 4 for i in range(5)]
-        parts = [f'<line x1="{left}" x2="{right}" y1="{y}" y2="{y}" stroke="var(--ml-line)"/>']
-        for tick in ticks:
-            parts.append(
-                f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y - 4}" y2="{y + 4}" '
-                'stroke="var(--ml-line)"/>'
-                f'<text x="{x(tick):.1f}" y="{y + 22}" text-anchor="middle">'
-                f"{escape(self._number(tick))}</text>"
-            )
-        parts += self._marks(actual, x, y)
-        label = escape(sentence, quote=True)
-        return (
-            f'<svg viewBox="0 0 560 72" width="100%" role="img" aria-label="{label}" '
-            f'style="max-width:560px;display:block;margin-top:10px">{"".join(parts)}</svg>'
-        )
-
-    def _marks(self, actual: float, x, y: float) -> list[str]:
-        """Predicted (hollow) and seen (full), with labels that do not run into each other."""
-        saw_x = x(actual)
-        saw = f'<circle cx="{saw_x:.1f}" cy="{y}" r="6" fill="var(--ml-decode)"/>'
-        if self.answer is None:
-            return [saw, _label(saw_x, y, "middle", f"you saw {self._shown(actual)}", "ml-saw")]
-        own_x = x(float(self.answer))
-        first = own_x <= saw_x
-        gap = (
-            f'<line x1="{own_x:.1f}" x2="{saw_x:.1f}" y1="{y}" y2="{y}" '
-            'stroke="var(--ml-decode)" stroke-width="2.5"/>'
-        )
-        own = (
-            f'<circle cx="{own_x:.1f}" cy="{y}" r="6" fill="var(--ml-bg)" '
-            'stroke="var(--ml-ink)" stroke-width="2.5"/>'
-        )
-        close = abs(own_x - saw_x) < 130
-        anchors = ("middle", "middle")
-        if close:
-            anchors = ("end", "start") if first else ("start", "end")
-        labels = [
-            _label(own_x, y, anchors[0], f"you predicted {self._shown(self.answer)}", "ml-strong"),
-            _label(saw_x, y, anchors[1], f"you saw {self._shown(actual)}", "ml-saw"),
-        ]
-        return [gap, own, saw, *labels]
-
-
-def _label(x: float, y: float, anchor: str, text: str, kind: str) -> str:
-    room = 78.0  # half a label's width, to stay inside the picture
-    if anchor == "middle":
-        x = min(max(x, room), WIDTH - room)
-    elif anchor == "end" and x < 2 * room:
-        x, anchor = 2.0, "start"
-    elif anchor == "start" and x > WIDTH - 2 * room:
-        x, anchor = WIDTH - 2, "end"
-    place = f'x="{x:.1f}" y="{y - 16}" text-anchor="{anchor}"'
-    return f'<text {place} class="{kind}">{escape(text)}</text>'
+        return f"{fixed(value, step_digits(self.step))}{gap}{self.unit}"
 
 
 class Quiz(anywidget.AnyWidget):
@@ -221,7 +159,7 @@ class Quiz(anywidget.AnyWidget):
     picked: the option chosen last for each question, None before.
     """
 
-    _esm = assets.module("questions/dom.js", "questions/quiz.js")
+    _esm = assets.module("shared/keys.js", "questions/dom.js", "questions/quiz.js")
     _css = CSS
 
     items = traitlets.List(traitlets.Dict()).tag(sync=True)

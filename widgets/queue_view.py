@@ -20,7 +20,8 @@ from minillm.core.trace import Trace
 from widgets import assets
 from widgets.cursor import Cursor
 from widgets.figures import StaticFigure, to_svg
-from widgets.headline import number3, plural, policy_title, seconds
+from widgets.headline import policy_title
+from widgets.numbers import number3, plural, seconds
 from widgets.queue_model import EventRing, QueueFigures, counts, last_time, queue_figures
 from widgets.shapes import Drawing, Line, Path, Shape, Text
 from widgets.trace_widget import TraceWidget

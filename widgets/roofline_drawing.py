@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from widgets.axes import Scale, label, log_range
-from widgets.headline import number3
 from widgets.labels import Labels
+from widgets.numbers import number3
 from widgets.roofline_model import Device, RooflineModel, flops_text, share_text
 from widgets.shapes import Drawing, Line, Mark, Path, Shape, Text
 from widgets.still import top, wrapped

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from widgets.headline import THIN, number3
+from widgets.numbers import THIN, fixed, number3
 from widgets.still import Cell, Table
 
 PROVENANCES = ("measured", "simulated")
@@ -197,8 +197,8 @@ def share_text(share: float | None) -> str:
         return "n/a"
     percent = share * 100
     if percent >= 10:
-        return f"{99 if 99 < percent < 100 else round(percent)}{THIN}%"
-    return f"{percent:.1f}{THIN}%" if percent >= 0.1 else f"{percent:.2g}{THIN}%"
+        return f"{99 if 99 < percent < 100 else fixed(percent)}{THIN}%"
+    return f"{fixed(percent, 1) if percent >= 0.1 else number3(percent)}{THIN}%"
 
 
 def flops_text(flops: float) -> str:

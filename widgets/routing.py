@@ -20,7 +20,7 @@ from minillm.sim.report import cluster_report
 from minillm.sim.routers import Load, Router
 from minillm.sim.simulate import EngineOptions, make_engine, make_workload
 from widgets import cards
-from widgets.headline import seconds
+from widgets.numbers import seconds
 
 if TYPE_CHECKING:
     from minillm.bench.record import ClientRequest

@@ -99,9 +99,10 @@ def tick_step(span: float, most: float) -> tuple[float, int]:
     """A round step that gives at most `most` ticks over `span`, and its decimals."""
     rough = span / max(1.0, most)
     power = 10.0 ** math.floor(math.log10(rough))
-    factor = next(f for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
-    decimals = max(0, -math.floor(math.log10(factor * power))) + (factor == 2.5)
-    return factor * power, decimals
+    step = power * next(f for f in (1, 2, 2.5, 5, 10) if f * power >= rough * 0.999)
+    decimals = max(0, -math.floor(math.log10(step)))
+    whole = step * 10**decimals
+    return step, decimals + (abs(whole - round(whole)) > 1e-6)
 
 
 def axis(end: float, scale: float, y: float, span: tuple[float, float]) -> Iterator[Shape]:

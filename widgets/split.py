@@ -18,7 +18,7 @@ from minillm.core import SamplingParams
 from minillm.sim import GPUCostModel
 from minillm.sim.pipeline import Load
 from widgets import cards
-from widgets.headline import plural, seconds
+from widgets.numbers import plural, seconds
 
 if TYPE_CHECKING:
     from minillm.llm import LLM

@@ -14,13 +14,12 @@ from itertools import pairwise
 
 from minillm.core import Trace, request_metrics
 from minillm.core.metrics import RequestMetrics, percentile
-from minillm.core.trace import PREFILL, StepRecord
+from minillm.core.trace import PREFILL, StepRecord, letter
 from minillm.sim import GPUCostModel
 from minillm.sim.pipeline import Load
 from widgets import cards
 from widgets.axes import Scale
-from widgets.frames import letter
-from widgets.headline import number3, plural, seconds
+from widgets.numbers import number3, plural, seconds
 from widgets.shapes import Drawing, Line, Shape, Text
 from widgets.still import static
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from minillm.core.trace import PREFILL, StepRecord, Trace
 from minillm.sim.activity import GPUActivity
 from widgets import cards
-from widgets.headline import number3, percent, seconds
+from widgets.numbers import number3, percent, seconds
 from widgets.published import published_points
 from widgets.roofline_model import share_text
 

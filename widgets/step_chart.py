@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from widgets import cards
 from widgets.axes import Scale, log_range
 from widgets.figures import to_svg
-from widgets.headline import number3, seconds
+from widgets.numbers import number3, seconds
 from widgets.labels import Labels
 from widgets.shapes import Drawing, Line, Mark, Path, Shape, Text
 

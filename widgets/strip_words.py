@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from minillm.core.metrics import percentile
 from minillm.core.trace import TraceHeader
-from widgets.headline import THIN, number3
+from widgets.numbers import THIN, fixed, number3
 from widgets.still import Cell, Table
 from widgets.strip_model import Strip, StripModel
 
@@ -23,7 +23,7 @@ def value_text(value: float | None, unit: str) -> str:
     if value is None or math.isnan(value):
         return "n/a"
     if unit == "%":
-        return f"{99 if 99 < value < 100 else round(value)}{THIN}%"
+        return f"{99 if 99 < value < 100 else fixed(value)}{THIN}%"
     if unit in ("B", "B/s"):
         for size, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
             if value >= size:

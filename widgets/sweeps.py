@@ -20,7 +20,7 @@ import ipywidgets
 from widgets import cards
 from widgets.background import Background
 from widgets.curve import Curve
-from widgets.headline import number3
+from widgets.numbers import number3, plain
 
 if TYPE_CHECKING:
     from minillm.bench.load import Run
@@ -97,7 +97,7 @@ class LiveSweep:
     def table(self) -> cards.Html:
         """A row a load."""
         rows = [
-            (f"{load:g}", number3(point.tok_s), number3(point.ms), number3(1e3 / point.ms))
+            (plain(load), number3(point.tok_s), number3(point.ms), number3(1e3 / point.ms))
             for load, point in sorted(self._points().items())
         ]
         info = self.llm.info

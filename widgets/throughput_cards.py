@@ -19,7 +19,7 @@ from minillm.sim.activity import sizes_of, step_work
 from minillm.sim.hardware import get_gpu
 from minillm.sim.step_table import step_table
 from widgets import cards
-from widgets.headline import number3
+from widgets.numbers import number3
 from widgets.roofline_model import share_text
 
 if TYPE_CHECKING:

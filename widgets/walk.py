@@ -23,10 +23,9 @@ from minillm.core import (
     Trace,
     drive,
 )
-from minillm.core.trace import PREFILL
+from minillm.core.trace import PREFILL, letter
 from minillm.sim import SimulatedRunner
 from widgets import assets, cards
-from widgets.frames import letter
 
 CSS = "\n".join(
     assets.style(name) for name in ("lesson/lesson.css", "questions/questions.css", "walk/walk.css")
@@ -36,7 +35,7 @@ CSS = "\n".join(
 class Walk(anywidget.AnyWidget):
     """steps: one dict an iteration, {queue, slots, done, changed, text}. position: from 0."""
 
-    _esm = assets.module("questions/dom.js", "walk/walk.js")
+    _esm = assets.module("shared/keys.js", "questions/dom.js", "walk/walk.js")
     _css = CSS
 
     steps = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from minillm.core import Trace, summarize
 from minillm.core.trace import DEAD, PREFILL
 from widgets import cards
-from widgets.headline import number3, percent, plural, seconds
+from widgets.numbers import number3, percent, plural, seconds
 
 COLUMNS = ("", "prompt", "prompt padding", "output", "last token in step", "dead rows")
 RUN_COLUMNS = ("", "prompt padding", "dead rows", "of all rows", "tok/s", "done in")

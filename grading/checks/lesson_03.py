@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from grading.exercise import Exercise, Finding, Pictures, Property, calls, run_function, same, show
 from grading.picture import strips
-from grading.replay import letter
+from minillm.core.trace import letter
 
 SEED = 3
 SCHEDULE = "static_schedule"

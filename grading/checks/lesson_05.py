@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from grading.cases import Case, smaller
 from grading.exercise import Call, Exercise, Finding, Pictures, Property, Skip
 from grading.picture import picture
-from grading.replay import Replay, computed_positions, is_seamless, letter, replay
+from grading.replay import Replay, computed_positions, is_seamless, replay
 from minillm.core import Scheduler
-from minillm.core.trace import DEAD
+from minillm.core.trace import DEAD, letter
 
 NUM_RANDOM = 32
 SEED = 5

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from grading.exercise import Call, Exercise, Finding, Pictures, Property, calls, run_function, show
 from grading.picture import strips
-from grading.replay import letter
 from grading.served import Arrivals, Row, Served, rows_of, serve
+from minillm.core.trace import letter
 
 PLAN = "plan_step"
 SEED = 8

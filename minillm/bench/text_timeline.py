@@ -9,16 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from minillm.core.trace import DEAD, PREFILL, StepRecord, Trace
+from minillm.core.trace import DEAD, PREFILL, StepRecord, Trace, letter
 
 PADDING, EMPTY, BEYOND = "░", "·", " "
 LEGEND = "A request's letter: small while its prompt is read, capital for each decode; ░ padding."
 MAX_SLOTS = 16
-
-
-def letter(index: int) -> str:
-    """The letter of a request: A … Z, then again from A."""
-    return chr(ord("A") + index % 26)
 
 
 def slots_of(trace: Trace) -> dict[int, int]:
@@ -71,7 +66,7 @@ def _draw(lines: list[list[str]], column: int, step: StepRecord, slots: dict[int
         slot = slots[row.req_idx]
         if slot >= len(lines) or lines[slot][column].islower():
             continue
-        name = letter(row.req_idx)
+        name = letter(row.req_idx)[-1]  # a cell has room for one: "AB" shows its B
         cell = PADDING if row.kind == DEAD else name.lower() if row.kind == PREFILL else name
         lines[slot][column] = cell
 

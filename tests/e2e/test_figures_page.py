@@ -7,7 +7,7 @@ import time
 import pytest
 
 from minillm.core.trace import Trace
-from tests.e2e.figure_page import Wire
+from tests.e2e.widget_page import WidgetPage
 from tests.widgets.runs import run, shared_run
 from widgets.block_map import BlockMap
 from widgets.cluster_model import ClusterHeader, ClusterHistory, Load
@@ -75,9 +75,8 @@ def shown(name: str):
 
 @pytest.fixture(params=["blocks", "queue", "cluster"])
 def wire(request, tab):
-    made = Wire(tab, shown(request.param))
+    made = WidgetPage(tab, shown(request.param))
     made.name = request.param
-    made.start()
     made.painted()
     yield made
     made.check_clean()
@@ -145,14 +144,16 @@ def test_it_follows_theme_width_and_pixel_ratio(wire):
 def test_a_second_view_shows_the_same_and_a_closed_one_leaves_nothing(wire):
     page = wire.page
     before = settled(wire)
-    page.evaluate("() => { window.first = window.view; window.page.view(0); }")
+    page.evaluate("() => { window.first = window.view; window.widgets[0].view(); }")
     wire.pump()
     wire.painted()
     assert settled(wire) == before
     page.evaluate("() => window.view.link.keep({ t: 0.25 })")
     wire.painted()
     assert page.evaluate("() => window.first.link.t") == 0.25
-    frames = page.evaluate("() => { window.cleanup(); return window.view.stats.frames; }")
+    frames = page.evaluate(
+        "() => { window.widgets[0].views[1].close(); return window.view.stats.frames; }"
+    )
     page.evaluate("() => window.first.link.keep({ t: 0.75 })")
     wire.painted()
     assert page.evaluate("() => window.view.stats.frames") == frames
@@ -192,8 +193,7 @@ def test_stale_and_frozen(wire):
 
 def test_hovering_a_block_tells_its_owner_and_a_click_highlights_it(tab):
     cursor = Cursor()
-    wire = Wire(tab, finished(BlockMap(cursor=cursor), shared_run()))
-    wire.start()
+    wire = WidgetPage(tab, finished(BlockMap(cursor=cursor), shared_run()))
     wire.painted()
     tab.mouse.move(60, 160)
     wire.painted()
@@ -220,8 +220,7 @@ def test_figures_of_one_cursor_move_together_whoever_moves(tab):
         finished(QueueView(cursor=cursor), trace),
     ]  # fmt: skip
     alone = finished(BlockMap(), trace)
-    wire = Wire(tab, *widgets, alone)
-    wire.start()
+    wire = WidgetPage(tab, *widgets, alone)
     wire.painted()
     both = "() => window.views.map(({ link }) => [link.t, link.req])"
     step = "() => [window.views[0].cursor?.step?.number, window.views[1].shown]"
@@ -255,8 +254,7 @@ def test_live_figures_keep_up_and_lost_messages_are_asked_for_again(tab):
     trace = shared_run()
     growing = Trace(trace.header)
     blocks, queue = BlockMap(), QueueView()
-    wire = Wire(tab, blocks, queue)
-    wire.start()
+    wire = WidgetPage(tab, blocks, queue)
     for index, record in enumerate(trace.records):
         growing.add(record)
         if index % 30 == 29:
@@ -289,8 +287,7 @@ def test_a_running_cluster_is_followed(tab):
     view = ClusterView()
     whole = history()
     live = view.watch(whole.header)
-    wire = Wire(tab, view)
-    wire.start()
+    wire = WidgetPage(tab, view)
     for t, loads in list(whole.ticks)[:120]:
         live.add(t, loads)
         view.publish()

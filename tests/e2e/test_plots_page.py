@@ -8,7 +8,7 @@ import pytest
 
 from minillm.core import Trace
 from minillm.sim import SimulatedRunner
-from tests.e2e.widget_page import Page
+from tests.e2e.widget_page import WidgetPage
 from tests.widgets.golden_plots import curve as golden_curve
 from tests.widgets.runs import run
 from widgets.cursor import Cursor
@@ -49,7 +49,7 @@ def context(browser):
 @pytest.fixture
 def page(context):
     tab = context.new_page()
-    page = Page(tab)
+    page = WidgetPage(tab)
     yield page
     page.check_clean()
     tab.close()
@@ -90,7 +90,7 @@ def roofline() -> Roofline:
 MAKERS = [curve, strips, histogram, roofline]
 
 
-def ink(page: Page, number: int = 0) -> dict:
+def ink(page: WidgetPage, number: int = 0) -> dict:
     return page.page.evaluate(INK, number)
 
 
@@ -118,15 +118,13 @@ def test_it_paints_answers_keys_and_lives_in_two_views(page, make):
     assert ink(page)["hash"] == first["hash"]
     assert tab.evaluate("() => window.leaked") == 0
     # a second view, and one that comes after the first is gone: as after a reload
-    tab.evaluate("() => window.widgets[0].view()")
-    page.pump()
+    page.view()
     assert ink(page, 1) == first
-    tab.evaluate("() => window.widgets[0].views[0].close()")
+    page.close(view=0)
     assert tab.locator("canvas.mlt-over").count() == 1
-    tab.evaluate("() => window.widgets[0].views[1].close()")
+    page.close(view=1)
     assert tab.evaluate("() => window.widgets[0].listeners()") == 0
-    tab.evaluate("() => window.widgets[0].view()")
-    page.pump()
+    page.view()
     assert ink(page) == first
 
 
@@ -188,8 +186,8 @@ def test_the_curve_grows_and_its_limit_can_be_dragged(page):
     assert "2 ★" in table
     assert "✕ over" in table
     x, y, to = page.page.evaluate("""() => {
-        const root = [...document.querySelectorAll('#here > div')].find(el => el.curveView);
-        const { dom, x, slo } = root.curveView;
+        const root = [...document.querySelectorAll('#here > div')].find(el => el.figureView);
+        const { dom, x, slo } = root.figureView;
         const box = dom.over.getBoundingClientRect();
         return [box.left + x.at(slo), box.top + 200, box.left + x.at(22)];
     }""")
@@ -217,8 +215,8 @@ def test_the_curve_grows_and_its_limit_can_be_dragged(page):
 def test_a_published_points_source_stands_in_its_card(page):
     page.show(curve())
     place = page.page.evaluate("""() => {
-        const root = [...document.querySelectorAll('#here > div')].find(el => el.curveView);
-        const { dom, points } = root.curveView;
+        const root = [...document.querySelectorAll('#here > div')].find(el => el.figureView);
+        const { dom, points } = root.figureView;
         const box = dom.over.getBoundingClientRect();
         const point = points.find(each => each.group === 'published');
         return [box.left + point.x, box.top + point.y];

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from minillm.core.trace import RequestEvent, Row, StepRecord, Trace, TraceHeader
-from tests.e2e.figure_page import Wire
+from tests.e2e.widget_page import WidgetPage
 from tests.widgets.runs import run
 from widgets.timeline import Timeline
 
@@ -57,11 +57,10 @@ def pair(tab):
     timeline.finish(0)
     timeline.finish(1)
     timeline.conclude()
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
     wire.painted()
     yield wire
-    assert wire.errors == []
+    wire.check_clean()
 
 
 def hover(wire, panel, row, t):
@@ -129,7 +128,10 @@ def test_keys_move_the_cursor_and_stay_in_the_figure(pair):
     assert page.evaluate("() => window.view.cursor.row") == 2
     assert after("Escape") is None
     assert set(page.evaluate("() => window.leaked")) <= {"Shift"}
-    page.keyboard.press("x")
+    for key in ("x", "d", "1"):  # commands of a notebook
+        page.keyboard.press(key)
+    assert set(page.evaluate("() => window.leaked")) <= {"Shift"}
+    page.keyboard.press("Alt+x")  # is the page's or the browser's
     assert page.evaluate("() => window.leaked.at(-1)") == "x"
 
 
@@ -221,8 +223,7 @@ def test_it_moves_while_it_runs_and_incremental_painting_equals_a_whole_one(tab)
     whole = run("static")
     growing = Trace(whole.header)
     timeline = Timeline()
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
     seen = set()
     for start in range(0, len(whole.records), 15):
         for record in whole.records[start : start + 15]:
@@ -245,15 +246,14 @@ def test_it_moves_while_it_runs_and_incremental_painting_equals_a_whole_one(tab)
     wire.pump()
     wire.painted()
     assert not tab.get_by_role("button", name="Pause").is_visible()
-    assert wire.errors == []
+    wire.check_clean()
 
 
 def test_pause_holds_the_picture_and_follow_catches_up(tab):
     whole = run("continuous")
     growing = Trace(whole.header)
     timeline = Timeline(expected_requests=14)
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
 
     def feed(records):
         for record in records:
@@ -272,15 +272,14 @@ def test_pause_holds_the_picture_and_follow_catches_up(tab):
     tab.get_by_role("button", name="Follow live").click()
     wire.painted()
     assert tab.evaluate(HASH) != held
-    assert wire.errors == []
+    wire.check_clean()
 
 
 def test_lost_messages_are_asked_for_again(tab):
     whole = run("continuous")
     growing = Trace(whole.header)
     timeline = Timeline()
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
     for index, record in enumerate(whole.records):
         growing.add(record)
         if index % 10 == 9:
@@ -307,12 +306,10 @@ def test_lost_messages_are_asked_for_again(tab):
 def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
     trace, records = stress(128, 400)
     timeline = Timeline()
-    wire = Wire(tab, timeline)
     timeline.reset(0, trace.header)
     timeline.feed(0, records)
-    timeline.finish(0)
-    wire.forget()  # nobody was there
-    wire.start()
+    timeline.finish(0)  # nobody was there
+    wire = WidgetPage(tab, timeline)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         wire.pump()
@@ -321,13 +318,12 @@ def test_a_view_that_comes_late_is_brought_up_in_parts(tab):
         tab.wait_for_timeout(50)
     assert tab.evaluate("() => window.view.lanes[0].stepCount") == 400
     assert tab.evaluate("() => window.view.stats.messages") >= 4
-    assert wire.errors == []
+    wire.check_clean()
 
 
 def test_very_many_requests_keep_the_figure_small(tab):
     timeline = Timeline()
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
     timeline.feed(
         0, run("continuous", [(0.001 * i, 8, 3) for i in range(700)], slots=64, budget=512)
     )
@@ -337,7 +333,7 @@ def test_very_many_requests_keep_the_figure_small(tab):
     assert tab.evaluate("() => window.view.geometry.height") < 700
     assert tab.evaluate("() => window.view.rows[0].length") == 256
     assert tab.evaluate(SETTLED)["blue"] > 1_000
-    assert wire.errors == []
+    wire.check_clean()
 
 
 def test_stale_and_frozen(pair):
@@ -367,7 +363,7 @@ def test_it_is_described_for_those_who_do_not_see_it(pair):
 
 def test_a_closed_view_leaves_nothing_behind(pair):
     page = pair.page
-    page.evaluate("() => window.cleanup()")
+    pair.close()
     frames = page.evaluate("() => window.view.stats.frames")
     pair.widgets[0].publish(heartbeat=True)
     pair.pump()
@@ -396,8 +392,7 @@ def test_stress_256_rows_2000_steps(tab):
     trace, records = stress(256, 2000)
     timeline = Timeline()
     timeline.reset(0, trace.header)
-    wire = Wire(tab, timeline)
-    wire.start()
+    wire = WidgetPage(tab, timeline)
     started = 256 + 1900
     for start in range(0, started, 60):  # in parts, as a run would send them
         timeline.feed(0, records[start : min(start + 60, started)])
@@ -416,4 +411,4 @@ def test_stress_256_rows_2000_steps(tab):
     print(f"{painted / seconds:.0f} painted frames/s with 256 rows x 2,000 steps")
     assert tab.evaluate("() => window.view.lanes[0].stepCount") == 2000
     assert painted / seconds >= 6
-    assert wire.errors == []
+    wire.check_clean()

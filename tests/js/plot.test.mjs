@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { front, loadText, meets, pointName, sweetSpot } from "../../widgets/static/curve/findings.js";
+import { front, meets, pointName, sweetSpot } from "../../widgets/static/curve/findings.js";
 import { Labels } from "../../widgets/static/shared/plot.js";
 import { logRange, logTicks, minorTicks, plotScale, plotTicks, tickLabel } from "../../widgets/static/shared/scale.js";
 import { csvText } from "../../widgets/static/shared/save.js";
@@ -64,8 +64,7 @@ test("the sweet spot and the front are what Python finds", () => {
 });
 
 test("loads are named as a reader would", () => {
-  assert.equal(loadText(1024), "1,024");
-  assert.equal(loadText(2.5), "2.5");
+  assert.equal(pointName({ load_name: "rate" }, { load: 2.5 }), "2.5");
   assert.equal(pointName({ load_name: "batch" }, { load: 1 }), "1 user");
   assert.equal(pointName({ load_name: "rate" }, { load: 1 }), "1");
 });

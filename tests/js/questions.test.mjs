@@ -6,8 +6,9 @@ import { clockTime, shownNumber } from "../../widgets/static/questions/predict.j
 test("a number has the digits of its step, and a gap before its unit", () => {
   assert.equal(shownNumber(3, 0.1, "×"), "3.0×");
   assert.equal(shownNumber("2.25", 0.05, ""), "2.25");
+  assert.equal(shownNumber(0.75, 0.25, "s"), "0.75\u202fs");
   assert.equal(shownNumber(45, 5, "%"), "45\u202f%");
-  assert.equal(shownNumber(1500, 100, "ms"), "1500\u202fms");
+  assert.equal(shownNumber(1500, 100, "ms"), "1,500\u202fms");
 });
 
 test("the time of locking has two digits each", () => {

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { number3 } from "../../widgets/static/shared/format.js";
 import { decodeStrips } from "../../widgets/static/strips/decode.js";
 import { StripGroup, stripValue } from "../../widgets/static/strips/group.js";
 
@@ -90,7 +89,7 @@ test("a long run is kept within bounds", () => {
 });
 
 test("figures have the unit that fits", () => {
-  const shown = (value, unit) => stripValue(value, unit, number3);
+  const shown = (value, unit) => stripValue(value, unit);
   assert.equal(shown(98.2, "%"), "98\u2009%");
   assert.equal(shown(99.7, "%"), "99\u2009%");
   assert.equal(shown(11.4e9, "B/s"), "11.4\u2009GB/s");

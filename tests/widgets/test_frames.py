@@ -13,7 +13,7 @@ from minillm.core.trace import RequestEvent, Row, StepRecord
 from tests.widgets.golden import FOLDER, golden, records, ring
 from tests.widgets.runs import run
 from widgets import frames
-from widgets.frames import DELTA, RECOMPUTE, SAMPLED, SNAPSHOT, RingModel, decode, letter
+from widgets.frames import DELTA, RECOMPUTE, SAMPLED, SNAPSHOT, RingModel, decode
 
 
 def step(number: int, *rows: Row, seconds: float = 0.01) -> StepRecord:
@@ -58,12 +58,6 @@ def test_flags_tell_sampled_tokens_and_recomputed_work():
 def test_damaged_frames_are_refused(damage, says):
     with pytest.raises(ValueError, match=says):
         decode(damage(golden()[1]))
-
-
-def test_letters():
-    assert [letter(i) for i in (0, 25, 26, 51, 52, 701, 702)] == [
-        "A", "Z", "AA", "AZ", "BA", "ZZ", "AAA",
-    ]  # fmt: skip
 
 
 class View:

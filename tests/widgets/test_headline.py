@@ -13,10 +13,7 @@ from tests.widgets.runs import FOURTEEN, run
 from widgets.headline import (
     headline,
     lane_figures,
-    number3,
-    percent,
     policy_subtitle,
-    seconds,
     settings,
     steps_waited,
 )
@@ -147,17 +144,6 @@ def test_settings_and_subtitles(static, continuous):
 )
 def test_subtitle_of_a_trace_that_does_not_say_its_limits(policy, says):
     assert policy_subtitle(replace(header(), policy=policy, config={})) == says
-
-
-def test_numbers_as_text():
-    shown = [number3(v) for v in (None, 0, 0.0372, 1.374, 15.1, 151.4, 12_345.0)]
-    assert shown == ["n/a", "0", "0.0372", "1.37", "15.1", "151", "12,300"]
-    assert [percent(v) for v in (None, 0.0, 0.624, 0.999, 1.0)] == [
-        "n/a", "0\u2009%", "62\u2009%", "99\u2009%", "100\u2009%",
-    ]  # fmt: skip
-    assert [seconds(v) for v in (None, 0.0148, 0.8241, 1.374, 62.04)] == [
-        "n/a", "14.8\u2009ms", "824\u2009ms", "1.37\u2009s", "62.0\u2009s",
-    ]  # fmt: skip
 
 
 def test_no_run_is_refused():

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from widgets import questions
+from widgets import question_line, questions
 from widgets.question_chart import Axis, Chart
 from widgets.questions import Predict, Quiz, save_answers
 
@@ -54,7 +56,7 @@ def test_the_number_line_holds_both_marks(answer, saw):
     html = predict.saw(saw)._repr_html_()
     circles = [float(x) for x in re.findall(r'<circle cx="([\d.-]+)"', html)]
     assert len(circles) == 2
-    assert all(0 <= x <= questions.WIDTH for x in circles)
+    assert all(0 <= x <= question_line.WIDTH for x in circles)
     assert (circles[0] < circles[1]) == (answer < saw)
 
 
@@ -200,6 +202,45 @@ def test_the_charts_words_are_escaped():
     html = predict.saw((17.3, 3709.0))._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<i>" not in html
+
+
+def boxes(html: str, size: float) -> list[tuple[float, float, float, float]]:
+    """Where the words "you predicted" and "you saw" stand, written in that size."""
+    found = re.findall(
+        r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)" class="ml-(?:saw|strong)">(.*?)<',
+        html,
+    )
+    made = []
+    for x, y, anchor, words in found:
+        wide = len(words) * size * 0.55
+        left = float(x) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+        made.append((left, float(y) - size * 0.8, left + wide, float(y) + size * 0.2))
+    return made
+
+
+def apart(one, other) -> bool:
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+@given(st.floats(5, 100), st.floats(50, 20_000), st.floats(-2, 2), st.floats(-0.2, 0.2))
+def test_labels_of_points_that_lie_close_are_apart(ms, tok, right, up):
+    chart = drawn()._chart
+    near = (ms * 1.02**right, tok * 10**up)
+    for size in (12, question_line.LARGE):
+        own, saw = boxes(chart.svg((ms, tok), near, ""), size)
+        assert apart(own, saw)
+        assert all(box[0] >= 0 and box[2] <= 560 and box[1] >= 0 for box in (own, saw))
+
+
+@given(
+    st.floats(0, 1e4), st.floats(0, 1e4), st.sampled_from(["", "×", "tok/s", "requests a second"])
+)
+def test_labels_of_a_number_line_are_apart(answer, actual, unit):
+    html = question_line.number_line(0, 1e4, answer, actual, lambda v: f"{v:,.1f} {unit}", "")
+    for size in (12, question_line.LARGE):
+        own, saw = boxes(html, size)
+        assert apart(own, saw)
+        assert all(box[0] >= -1 and box[2] <= 561 for box in (own, saw))
 
 
 # ── saved answers ───────────────────────────────────────────────────────────────────────────

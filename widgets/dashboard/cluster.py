@@ -13,7 +13,7 @@ from widgets.cluster_view import ClusterView
 from widgets.dashboard import fields
 from widgets.dashboard.form import Form
 from widgets.dashboard.tab import Jobs, two_columns
-from widgets.headline import number3
+from widgets.numbers import number3
 
 RATES, COUNTS = (4, 8, 16, 24, 32, 48, 64), (100, 200, 300, 500)
 MOST_REPLICAS = 16

@@ -1,6 +1,8 @@
 // What a throughput curve comes to under a limit: the sweet spot and the front. widgets/curve_model.py
 // computes the same; here it follows a limit that is being dragged. Both read tests/golden/curve.json.
 
+import { plain } from "../shared/format.js";
+
 /** Whether a point keeps the limit (null: there is none). */
 export function meets(point, slo) {
   return slo === null || point.ms <= slo;
@@ -27,12 +29,7 @@ export function front(lines) {
   });
 }
 
-/** "8", "2.5", "128": a load as text. */
-export function loadText(load) {
-  return Number.isInteger(load) ? load.toLocaleString("en-US") : String(Number(load.toPrecision(4)));
-}
-
 /** What the first point of a walk is called: one user, or its load. */
 export function pointName(line, point) {
-  return point.load === 1 && line.load_name !== "rate" ? "1 user" : loadText(point.load);
+  return point.load === 1 && line.load_name !== "rate" ? "1 user" : plain(point.load);
 }

@@ -1,5 +1,6 @@
 // The chart itself: region, front, lines, error bars, points, names.
 
+import { plain } from "../shared/format.js";
 import { line, text } from "../shared/pen.js";
 import { Labels, mark } from "../shared/plot.js";
 import { minorTicks, plotTicks } from "../shared/scale.js";
@@ -50,7 +51,7 @@ export function paintLimit(ctx, theme, x, y, slo, grabbed) {
 function limitWords(ctx, theme, labels, x, y, slo) {
   if (slo === null) return;
   const at = x.at(slo);
-  const words = `meets the SLO: ITL ≤ ${Number(slo.toPrecision(3))}\u2009ms`;
+  const words = `meets the SLO: ITL ≤ ${plain(slo)}\u2009ms`;
   labels.beside(words, at, y.end + 12, { size: 11.5, weight: 650, color: theme.okText, places: "w e", gap: 6, force: true });
   labels.beside("too slow per user", at, y.end + 12, { size: 11.5, color: theme.ink3, places: "e", gap: 6 });
 }

@@ -1,8 +1,8 @@
 // The tables beside the chart: the line that is being measured, and each line's sweet spot.
 
 import { element } from "../shared/dom.js";
-import { number3 } from "../shared/format.js";
-import { loadText, meets, sweetSpot } from "./findings.js";
+import { number3, plain } from "../shared/format.js";
+import { meets, sweetSpot } from "./findings.js";
 
 /** Rebuild the tables in `el`; cheap, and only called when something was painted. */
 export function paintTables(el, data, slo) {
@@ -28,18 +28,18 @@ function pointTable(el, line, slo) {
     const keeps = meets(point, slo);
     const kind = running ? "mlc-now" : keeps ? "" : "mlc-over";
     const state = running ? `${point.runs} of ${runs}` : slo === null ? "" : keeps ? "✓ meets" : "✕ over";
-    const cells = [loadText(point.load) + (point === best ? " ★" : ""), number3(point.ms), point.p99_ms === null ? "n/a" : number3(point.p99_ms), number3(point.tok_s), state];
+    const cells = [plain(point.load) + (point === best ? " ★" : ""), number3(point.ms), point.p99_ms === null ? "n/a" : number3(point.p99_ms), number3(point.tok_s), state];
     row(body, cells, kind, keeps && !running ? "mlc-ok" : "");
   }
-  for (const load of line.failed) row(body, [loadText(load), "n/a", "n/a", "n/a", "failed"], "mlc-over");
+  for (const load of line.failed) row(body, [plain(load), "n/a", "n/a", "n/a", "failed"], "mlc-over");
   const begun = line.running && !line.points.some((point) => point.load === line.running[0]);
-  if (begun) row(body, [loadText(line.running[0]), "…", "…", "…", "running"], "mlc-now");
-  if (line.next !== null) row(body, [loadText(line.next), "", "", "", "next"], "mlc-over");
+  if (begun) row(body, [plain(line.running[0]), "…", "…", "…", "running"], "mlc-now");
+  if (line.next !== null) row(body, [plain(line.next), "", "", "", "next"], "mlc-over");
 }
 
 function progress(el, line) {
   if (line.next === null && !line.running) return;
-  element(el, "div", "mlc-sub", line.running ? `running ${line.load_name} ${loadText(line.running[0])}` : `next: ${line.load_name} ${loadText(line.next)}`);
+  element(el, "div", "mlc-sub", line.running ? `running ${line.load_name} ${plain(line.running[0])}` : `next: ${line.load_name} ${plain(line.next)}`);
 }
 
 function spotTable(el, data, slo) {
@@ -49,7 +49,7 @@ function spotTable(el, data, slo) {
     if (!line.points.length) continue;
     const spot = sweetSpot(line, slo);
     if (!spot) row(body, [line.name, "none", "n/a", "n/a"], "mlc-over");
-    else row(body, [line.name, (spot.atEnd && slo !== null ? "≥ " : "") + loadText(spot.point.load), number3(spot.point.ms), number3(spot.point.tok_s)]);
+    else row(body, [line.name, (spot.atEnd && slo !== null ? "≥ " : "") + plain(spot.point.load), number3(spot.point.ms), number3(spot.point.tok_s)]);
   }
 }
 

@@ -1,10 +1,10 @@
 // The throughput curve: a chart that grows point by point, its tables beside it.
 
 import { element, toolButton } from "../shared/dom.js";
-import { number3 } from "../shared/format.js";
+import { number3, plain } from "../shared/format.js";
 import { Plot } from "../shared/plot.js";
 import { logRange, plotScale } from "../shared/scale.js";
-import { loadText, sweetSpot } from "./findings.js";
+import { sweetSpot } from "./findings.js";
 import { paintFrame, paintLimit, paintLines, verdict } from "./paint.js";
 import { paintTables } from "./tables.js";
 
@@ -89,7 +89,7 @@ export class CurveView extends Plot {
     const users = line.load_name === "rate" ? [] : [["tok/s per user", number3(1000 / point.ms)]];
     const spread = point.runs > 1 ? `${point.ms_range.map(number3).join(" to ")}\u2009ms` : "";
     return {
-      letter: "", state: `${line.name} · ${line.load_name} ${loadText(point.load)}`, preview: "",
+      letter: "", state: `${line.name} · ${line.load_name} ${plain(point.load)}`, preview: "",
       lines: [
         ["ms per token", `${number3(point.ms)}\u2009ms`, spread],
         ...(point.p99_ms === null ? [] : [["p99", `${number3(point.p99_ms)}\u2009ms`]]),
@@ -150,7 +150,7 @@ export class CurveView extends Plot {
   limitSentence() {
     const parts = this.data.lines.filter((line) => line.points.length).map((line) => {
       const spot = sweetSpot(line, this.slo);
-      return `${line.name}: ${spot ? `${line.load_name} ${loadText(spot.point.load)}, ${number3(spot.point.tok_s)} tokens per second` : "no load keeps it"}`;
+      return `${line.name}: ${spot ? `${line.load_name} ${plain(spot.point.load)}, ${number3(spot.point.tok_s)} tokens per second` : "no load keeps it"}`;
     });
     return `Limit ${number3(this.slo)} ms per token. ${parts.join(". ")}.`;
   }
@@ -178,7 +178,7 @@ export class CurveView extends Plot {
 export default {
   render({ model, el }) {
     const view = new CurveView(model, el);
-    el.curveView = view; // for tests and the console
+    el.figureView = view; // for tests and the console
     return () => view.destroy();
   },
 };

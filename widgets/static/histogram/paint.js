@@ -1,28 +1,43 @@
 // One histogram: title and figures, bars, limit, percentile marks, axis.
 
-import { duration, whole } from "../shared/format.js";
+import { duration, fixed, plain, whole } from "../shared/format.js";
 import { line, text } from "../shared/pen.js";
 import { Labels } from "../shared/plot.js";
 import { plotScale, plotTicks } from "../shared/scale.js";
 import { barCounts, barEdges, flooredShare } from "./bars.js";
 
-export const PANEL_TALL = 214;
-const HEAD_TALL = 74; // title and figures
 const CHART_TALL = 92;
+const FOOT_TALL = 48; // axis, and what lies beyond it
+const CELL_TALL = 38; // a figure and its name
+const WIDEST = 66; // px: "9,999 ms" at 15 px
+
+/** How a head stands in so much width: {perRow, size: of the figures, tall}; limited: with "in SLO". */
+export function headLayout(wide, limited) {
+  const count = limited ? 4 : 3;
+  const room = wide / count - 10;
+  const perRow = room >= WIDEST * (12.5 / 15) ? count : 2;
+  return { perRow, size: room >= WIDEST || perRow === 2 ? 15 : 12.5, tall: 36 + CELL_TALL * Math.ceil(count / perRow) };
+}
+
+/** Height of a histogram with its head. */
+export function panelTall(wide, limited) {
+  return headLayout(wide, limited).tall + CHART_TALL + FOOT_TALL;
+}
 
 export const METRIC_NAMES = {
   ttft: ["Time to first token", "TTFT"], itl: ["Time between tokens", "ITL"], e2e: ["Whole answer", "E2E"],
 };
 
 /** Paint a metric of a lane into left…left + wide; returns its bars: [{x, y, low, high, count}]. */
-export function paintHistogram(ctx, theme, { lane, name, span, log, limit, left, top, wide, tallest, perDecade }) {
+export function paintHistogram(ctx, theme, { lane, name, span, log, limit, left, top, wide, limited, tallest, perDecade }) {
   const figures = lane.metrics[name];
-  paintHead(ctx, theme, { figures, name, limit, left, top, wide });
+  const head = headLayout(wide, limited);
+  paintHead(ctx, theme, { figures, name, limit, left, top, wide, head });
   if (!span) {
-    text(ctx, "nothing yet", left, top + HEAD_TALL + 40, { color: theme.ink3 });
+    text(ctx, "nothing yet", left, top + head.tall + 40, { color: theme.ink3 });
     return [];
   }
-  const y0 = top + HEAD_TALL + 12;
+  const y0 = top + head.tall + 12;
   const y1 = y0 + CHART_TALL;
   const x = plotScale(span[0], span[1], left, left + wide, log);
   const bars = barsOf(figures, x, { perDecade, wide, tallest, y1 });
@@ -62,7 +77,7 @@ function barsOf(figures, x, { perDecade, wide, tallest, y1 }) {
   })).filter((bar) => bar.count > 0);
 }
 
-function paintHead(ctx, theme, { figures, name, limit, left, top, wide }) {
+function paintHead(ctx, theme, { figures, name, limit, left, top, wide, head }) {
   const [title, short] = METRIC_NAMES[name];
   const width = text(ctx, title, left, top + 10, { size: 13, weight: 650, color: theme.ink });
   if (wide > width + 130) text(ctx, short, left + width + 8, top + 10.5, { size: 11.5, color: theme.ink3 });
@@ -72,9 +87,10 @@ function paintHead(ctx, theme, { figures, name, limit, left, top, wide }) {
   const shown = [["p50", time(figures.p50)], ["p95", time(figures.p95)], ["p99", p99]];
   if (limit !== null) shown.push(["in SLO", flooredShare(figures.within)]);
   shown.forEach(([label, value], i) => {
-    const x = left + (i * wide) / shown.length;
-    text(ctx, label, x, top + 32, { color: theme.ink3 });
-    text(ctx, value, x, top + 50, { size: wide / shown.length < 90 ? 12.5 : 15, weight: 650, color: theme.ink });
+    const x = left + ((i % head.perRow) * wide) / head.perRow;
+    const y = top + 32 + CELL_TALL * Math.floor(i / head.perRow);
+    text(ctx, label, x, y, { color: theme.ink3 });
+    text(ctx, value, x, y + 18, { size: head.size, weight: 650, color: theme.ink });
   });
 }
 
@@ -84,11 +100,12 @@ function paintAxisOf(ctx, theme, x, y) {
   line(ctx, x.start, y + 0.5, x.end, y + 0.5);
   const [factor, unit] = x.high >= 2 ? [1, "s"] : [1000, "ms"];
   const ticked = plotTicks(plotScale(x.low * factor, x.high * factor, x.start, x.end, x.log), 64);
-  ticked.forEach(({ value, label }) => {
+  ticked.forEach(({ value, label }, i) => {
     const px = x.at(value / factor);
-    const last = px > x.end - 22;
+    const words = i === ticked.length - 1 ? `${label}\u2009${unit}` : label;
+    const [atStart, atEnd] = [px < x.start + 6, px > x.end - 22];
     line(ctx, px, y, px, y + 4);
-    text(ctx, last ? `${label}\u2009${unit}` : label, last ? x.end : px, y + 14, { color: theme.ink3, align: last ? "right" : px < x.start + 6 ? "left" : "center" });
+    text(ctx, words, atEnd ? x.end : px, y + 14, { color: theme.ink3, align: atEnd ? "right" : atStart ? "left" : "center" });
   });
 }
 
@@ -102,7 +119,7 @@ function paintMarks(ctx, theme, x, { figures, limit, y0, y1 }) {
     ctx.setLineDash([]);
   }
   if (limit !== null) {
-    const words = `SLO ${Number((limit * 1000).toPrecision(4))}\u2009ms${limit < x.high ? "" : " →"}`;
+    const words = `SLO ${plain(limit * 1000)}\u2009ms${limit < x.high ? "" : " →"}`;
     labels.beside(words, Math.min(x.at(limit), x.end + 4), y0 - 10, { weight: 650, color: theme.okText, places: "e w", gap: 2, force: true });
   }
   const marks = [["p50", figures.p50], ["p95", figures.p95], ...(figures.few ? [] : [["p99", figures.p99]])];
@@ -119,5 +136,5 @@ function paintMarks(ctx, theme, x, { figures, limit, y0, y1 }) {
 function paintBeyond(ctx, theme, x, figures, bars, y) {
   const beyond = figures.n - bars.reduce((sum, bar) => sum + bar.count, 0);
   if (beyond < 0.5) return;
-  text(ctx, `${whole(Math.round(beyond))} beyond, up to ${duration(figures.most)}`, x.end, y + 30, { size: 10.5, color: theme.ink3, align: "right" });
+  text(ctx, `${fixed(beyond)} beyond, up to ${duration(figures.most)}`, x.end, y + 30, { size: 10.5, color: theme.ink3, align: "right" });
 }

@@ -5,7 +5,7 @@ import { duration, whole } from "../shared/format.js";
 import { text } from "../shared/pen.js";
 import { Plot } from "../shared/plot.js";
 import { axisSpan, flooredShare } from "./bars.js";
-import { METRIC_NAMES, PANEL_TALL, paintHistogram, tallestRoot } from "./paint.js";
+import { METRIC_NAMES, paintHistogram, panelTall, tallestRoot } from "./paint.js";
 
 const GAP_WIDE = 34;
 const COLUMN_LEAST = 220; // px: narrower, and the metrics stand below each other
@@ -39,9 +39,13 @@ export class HistogramView extends Plot {
     return some.length ? some : ["ttft", "itl", "e2e"];
   }
 
-  columns(width) {
+  /** {columns, wide: px of each, tall: of a panel, limited: whether some metric has a limit}. */
+  grid(width) {
     const most = this.names.length;
-    return (width - GAP_WIDE * (most - 1)) / most >= COLUMN_LEAST ? most : 1;
+    const columns = (width - GAP_WIDE * (most - 1)) / most >= COLUMN_LEAST ? most : 1;
+    const wide = (width - GAP_WIDE * (columns - 1)) / columns;
+    const limited = this.names.some((name) => this.data.slo_ms[name] !== undefined);
+    return { columns, wide, limited, tall: panelTall(wide, limited) };
   }
 
   get laneHead() {
@@ -49,14 +53,14 @@ export class HistogramView extends Plot {
   }
 
   heightFor(width) {
-    const rows = Math.ceil(this.names.length / this.columns(width));
-    return this.data.lanes.length * (rows * PANEL_TALL + this.laneHead) + 34;
+    const { columns, tall } = this.grid(width);
+    const rows = Math.ceil(this.names.length / columns);
+    return this.data.lanes.length * (rows * tall + this.laneHead) + 34;
   }
 
   draw(ctx, width) {
     const { data, theme, log, names } = this;
-    const columns = this.columns(width);
-    const wide = (width - GAP_WIDE * (columns - 1)) / columns;
+    const { columns, wide, limited, tall } = this.grid(width);
     const perDecade = data.per_decade;
     let top = 0;
     data.lanes.forEach((lane, number) => {
@@ -65,14 +69,14 @@ export class HistogramView extends Plot {
         const limit = data.slo_ms[name] === undefined ? null : data.slo_ms[name] / 1000;
         const span = axisSpan(data.lanes, name, limit, log, perDecade);
         const place = {
-          lane, name, span, log, limit, wide, perDecade, left: (i % columns) * (wide + GAP_WIDE),
-          top: top + this.laneHead + Math.floor(i / columns) * PANEL_TALL,
+          lane, name, span, log, limit, limited, wide, perDecade, left: (i % columns) * (wide + GAP_WIDE),
+          top: top + this.laneHead + Math.floor(i / columns) * tall,
           tallest: span && tallestRoot(data.lanes, name, span, log, wide, perDecade),
         };
         const bars = paintHistogram(ctx, theme, place);
         this.pointAt(bars, lane, number, name);
       });
-      top += this.laneHead + Math.ceil(names.length / columns) * PANEL_TALL;
+      top += this.laneHead + Math.ceil(names.length / columns) * tall;
     });
   }
 
@@ -113,7 +117,7 @@ export class HistogramView extends Plot {
 export default {
   render({ model, el }) {
     const view = new HistogramView(model, el);
-    el.histogramView = view; // for tests and the console
+    el.figureView = view; // for tests and the console
     return () => view.destroy();
   },
 };

@@ -1,5 +1,7 @@
 // The chart of a Predict: click or arrow keys place a point; two sliders do the same.
-import { keepKeys, make } from "../questions/dom.js";
+import { make } from "../questions/dom.js";
+import { number3 } from "../shared/format.js";
+import { leavesWidget } from "../shared/keys.js";
 import { plotScale, plotTicks } from "../shared/scale.js";
 
 const SIZE = { width: 560, height: 300, left: 62, right: 16, top: 22, bottom: 46 };
@@ -27,8 +29,7 @@ export function valueAt(scale, step) {
 
 /** A value in words: "23.8 ms". */
 export function axisText(axis, value) {
-  const shown = value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3)));
-  return axis.unit ? `${shown}\u202f${axis.unit}` : shown;
+  return axis.unit ? `${number3(value)}\u202f${axis.unit}` : number3(value);
 }
 
 /** Build the input: {el, show(answer)}. place([x, y]) is called when the reader moves the point. */
@@ -60,7 +61,7 @@ export function chartInput(chart, question, locked, place) {
     sliders.forEach((each, i) => each.show(current[i]));
   };
   if (!locked) bindChart(svg, scales, () => current, place);
-  return { el: make("div", { class: "ml-drawn" }, svg, shown, make("div", { class: "ml-sliders" }, ...sliders.map((each) => each.el))), show };
+  return { el: make("div", { class: "ml-drawn ml-fit" }, svg, shown, make("div", { class: "ml-sliders" }, ...sliders.map((each) => each.el))), show };
 }
 
 function bindChart(svg, scales, current, place) {
@@ -79,13 +80,12 @@ function bindChart(svg, scales, current, place) {
   const moves = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   svg.addEventListener("keydown", (event) => {
     const move = moves[event.key];
-    if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!move || leavesWidget(event)) return;
     event.preventDefault();
     const far = event.shiftKey ? 20 : 4;
     const [x, y] = current();
     place([valueAt(scales.x, stepOf(scales.x, x) + move[0] * far), valueAt(scales.y, stepOf(scales.y, y) + move[1] * far)]);
   });
-  keepKeys(svg);
 }
 
 function slider(axis, scale, locked, moved) {

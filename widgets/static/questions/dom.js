@@ -10,9 +10,3 @@ export function make(tag, options = {}, ...children) {
   el.append(...children.filter((child) => child !== null && child !== undefined));
   return el;
 }
-
-/** Keys typed in here are ours: JupyterLab would take arrows and letters for its own commands. */
-export function keepKeys(el) {
-  el.addEventListener("keydown", (event) => event.stopPropagation());
-  return el;
-}

@@ -1,15 +1,16 @@
 // Predict: pick a choice, a number or a point on a chart, lock it before Run. The model's traits hold the state:
 // answer (null until touched), locked_at ("" until locked).
 import { chartInput } from "../questions/chart.js";
-import { keepKeys, make } from "../questions/dom.js";
+import { make } from "../questions/dom.js";
+import { fixed, stepDigits } from "../shared/format.js";
+import { keepKeys } from "../shared/keys.js";
 
 let predictCount = 0;
 
 /** "1.5" with the step's digits and the unit: "1.5×", "45 %". */
 export function shownNumber(value, step, unit) {
-  const digits = Math.max(0, Math.ceil(-Math.log10(step || 1)));
   const gap = unit && unit !== "×" ? "\u202f" : "";
-  return `${Number(value).toFixed(digits)}${gap}${unit}`;
+  return `${fixed(Number(value), stepDigits(step || 1))}${gap}${unit}`;
 }
 
 export function clockTime(date) {

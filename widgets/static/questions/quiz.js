@@ -1,5 +1,6 @@
 // Quiz: questions with options, an answer to every pick. Everything is here: it needs no kernel.
-import { keepKeys, make } from "../questions/dom.js";
+import { make } from "../questions/dom.js";
+import { keepKeys } from "../shared/keys.js";
 
 let quizCount = 0;
 

@@ -1,6 +1,6 @@
 // Where panels stand, what their axes span, and figures as text.
 
-import { number3 } from "../shared/format.js";
+import { fixed, number3 } from "../shared/format.js";
 import { logRange } from "../shared/scale.js";
 
 export const ROOF_TALL = 300;
@@ -42,6 +42,6 @@ export function flopsText(flops) {
 export function peakShare(share) {
   if (share === null) return "n/a";
   const percent = share * 100;
-  if (percent >= 10) return `${percent > 99 && percent < 100 ? 99 : Math.round(percent)}\u2009%`;
-  return `${percent >= 0.1 ? percent.toFixed(1) : Number(percent.toPrecision(2))}\u2009%`;
+  if (percent >= 10) return `${percent > 99 && percent < 100 ? 99 : fixed(percent)}\u2009%`;
+  return `${percent >= 0.1 ? fixed(percent, 1) : number3(percent)}\u2009%`;
 }

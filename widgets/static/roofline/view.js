@@ -182,7 +182,7 @@ export class RooflineView extends Plot {
 export default {
   render({ model, el }) {
     const view = new RooflineView(model, el);
-    el.rooflineView = view; // for tests and the console
+    el.figureView = view; // for tests and the console
     return () => view.destroy();
   },
 };

@@ -10,9 +10,9 @@ export function timeScale(v0, v1, x0, x1) {
   };
 }
 
-/** A round step so that ticks are at least `apart` pixels from each other. */
+/** A round step so that ticks are at least `apart` pixels from each other; shapes.tick_step in Python. */
 export function tickStep(span, pixels, apart = 84) {
-  const rough = (span * apart) / Math.max(1, pixels);
+  const rough = span / Math.max(1, pixels / apart);
   const power = 10 ** Math.floor(Math.log10(rough));
   for (const factor of [1, 2, 2.5, 5, 10]) {
     if (factor * power >= rough * 0.999) return factor * power;

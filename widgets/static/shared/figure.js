@@ -7,6 +7,7 @@
 
 import { cardSentence, fillCard, placeCard } from "./card.js";
 import { buildFigure, provenance } from "./dom.js";
+import { keepKeys, leavesWidget } from "./keys.js";
 import { Link } from "./link.js";
 import { readTheme, watchTheme } from "./theme.js";
 
@@ -19,6 +20,7 @@ export class Figure {
     this.model = model;
     this.cleanup = [];
     this.dom = buildFigure(el, options);
+    keepKeys(this.dom.root);
     this.heard = performance.now();
     this.stats = { frames: 0, full: 0, messages: 0, gaps: 0 };
     this.theme = readTheme(this.dom.root);
@@ -115,6 +117,7 @@ export class Figure {
     dom.lead.textContent = model.get("lead") || "";
     dom.lead.hidden = !dom.lead.textContent;
     provenance(dom.provenance, this.headers());
+    dom.root.classList.toggle("mlt-many", dom.provenance.childElementCount > 1); // in a row below
     this.repaint();
   }
 
@@ -205,15 +208,13 @@ export class Figure {
     return [(event.clientX - box.left) * (over.clientWidth / box.width), (event.clientY - box.top) * (over.clientHeight / box.height)];
   }
 
-  /** Keys of the focused figure: {key: (far: 1, or 10 with Shift) => …}; ours go no further. */
+  /** Keys of the focused figure: {key: (far: 1, or 10 with Shift) => …}. */
   bindKeys(actions) {
     this.dom.over.addEventListener("keydown", (event) => {
-      if (event.altKey || event.ctrlKey || event.metaKey) return;
-      const act = actions[event.key];
+      const act = leavesWidget(event) ? null : actions[event.key];
       if (!act) return;
       act(event.shiftKey ? 10 : 1);
       event.preventDefault();
-      event.stopPropagation();
     });
   }
 

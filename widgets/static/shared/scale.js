@@ -1,6 +1,7 @@
 // Scales of charts: values ↔ pixels, linear or logarithmic, and round ticks. widgets/axes.py has the same.
 
 import { ticks } from "./axis.js";
+import { fixed } from "./format.js";
 
 /** Values low…high ↔ pixels start…end, linear or logarithmic. */
 export function plotScale(low, high, start, end, log = false) {
@@ -58,11 +59,12 @@ export function plotTicks(scale, apart = 84) {
   if (scale.log) return logTicks(scale.low, scale.high).map((value) => ({ value, label: tickLabel(value) }));
   const pixels = Math.abs(scale.end - scale.start);
   return ticks(scale.low, scale.high, pixels, apart).map(({ t, label }) => (
-    { value: t, label: label.replace(/\B(?=(\d{3})+$)/g, ",") }
+    { value: t, label: t === 0 ? "0" : fixed(t, (label.split(".")[1] ?? "").length) }
   ));
 }
 
 /** A tick's text: 0.01, 5, 1,000. */
 export function tickLabel(value) {
-  return value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(6)));
+  if (value >= 100) return fixed(value);
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
 }

@@ -2,6 +2,7 @@
 // sample before to its own.
 
 import { lastAtOrBefore } from "../shared/axis.js";
+import { fixed, number3, whole } from "../shared/format.js";
 import { STRIP_SNAPSHOT, decodeStrips } from "./decode.js";
 
 const KEEP_SAMPLES = 12_000; // twice what the kernel keeps
@@ -79,13 +80,13 @@ export class StripGroup {
 }
 
 /** A figure as text: 98 %, 11.4 GB/s, 742 MB, 512 W; n/a for null. */
-export function stripValue(value, unit, number) {
+export function stripValue(value, unit) {
   if (value === null || value === undefined) return "n/a";
-  if (unit === "%") return `${value > 99 && value < 100 ? 99 : Math.round(value)}\u2009%`;
+  if (unit === "%") return `${value > 99 && value < 100 ? 99 : fixed(value)}\u2009%`;
   if (unit === "B" || unit === "B/s") {
     const [size, name] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"]].find(([each]) => value >= each) ?? [1e3, "kB"];
-    return `${number(value / size)}\u2009${name}${unit.slice(1)}`;
+    return `${number3(value / size)}\u2009${name}${unit.slice(1)}`;
   }
-  const shown = Number.isInteger(value) ? value.toLocaleString("en-US") : number(value);
+  const shown = Number.isInteger(value) ? whole(value) : number3(value);
   return unit ? `${shown}\u2009${unit}` : shown;
 }

@@ -1,7 +1,7 @@
 // Paints strips: a stair line over a soft area, its name above, its value and limit at the right.
 
 import { niceLimit } from "../shared/axis.js";
-import { number3 } from "../shared/format.js";
+import { whole } from "../shared/format.js";
 import { fitted, line, text } from "../shared/pen.js";
 import { font } from "../shared/theme.js";
 import { stripValue } from "./group.js";
@@ -29,9 +29,9 @@ export function paintOneStrip(ctx, theme, { strip, group, top, scale, right, ind
   ctx.setLineDash([3, 3]);
   line(ctx, scale.x0, high + 0.5, scale.x1, high + 0.5);
   ctx.setLineDash([]);
-  const value = stripValue(group.value(index, strip.index), strip.unit, number3);
-  const of = strip.key === "running" || strip.key === "kv" ? ` of ${limit.toLocaleString("en-US")}` : "";
-  const aside = strip.limit && (strip.unit === "B" || strip.unit === "W") ? `of ${stripValue(strip.limit, strip.unit, number3)}` : strip.aside;
+  const value = stripValue(group.value(index, strip.index), strip.unit);
+  const of = strip.key === "running" || strip.key === "kv" ? ` of ${whole(limit)}` : "";
+  const aside = strip.limit && (strip.unit === "B" || strip.unit === "W") ? `of ${stripValue(strip.limit, strip.unit)}` : strip.aside;
   if (right === null) {
     ctx.font = font(12, 650);
     const wide = ctx.measureText(value + of).width;
@@ -41,7 +41,7 @@ export function paintOneStrip(ctx, theme, { strip, group, top, scale, right, ind
     return;
   }
   text(ctx, strip.label, scale.x0, top + 5, { size: 11.5, color: theme.ink });
-  text(ctx, strip.limit || strip.unit === "%" ? "" : stripValue(limit, strip.unit, number3), scale.x1, top + 6, { size: 10, color: theme.ink3, align: "right" });
+  text(ctx, strip.limit || strip.unit === "%" ? "" : stripValue(limit, strip.unit), scale.x1, top + 6, { size: 10, color: theme.ink3, align: "right" });
   text(ctx, value + of, right, low - STRIP_TALL + 7, { size: 13, weight: 650, color: theme.ink });
   text(ctx, aside, right, low - STRIP_TALL + 23, { size: 11, color: theme.ink3 });
 }

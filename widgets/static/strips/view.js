@@ -4,7 +4,7 @@ import { ticks, timeScale } from "../shared/axis.js";
 import { element } from "../shared/dom.js";
 import { Feed } from "../shared/feed.js";
 import { Figure, NARROW_FIGURE } from "../shared/figure.js";
-import { duration, number3 } from "../shared/format.js";
+import { duration } from "../shared/format.js";
 import { cursorLine, text, timeAxis } from "../shared/pen.js";
 import { saveTools } from "../shared/save.js";
 import { autoWindow } from "../timeline/layout.js";
@@ -116,7 +116,7 @@ export class StripView extends Figure {
     const parts = this.strips.map((strip) => {
       const group = this.groups[strip.group];
       const index = t === null ? group.t.length - 1 : group.at(t);
-      return `${strip.label}: ${stripValue(group.value(index, strip.index), strip.unit, number3)}`;
+      return `${strip.label}: ${stripValue(group.value(index, strip.index), strip.unit)}`;
     });
     return `At ${duration(t ?? this.groups[0].now)}. ${parts.join(". ")}.`.replaceAll("\u2009", " ");
   }
@@ -143,7 +143,7 @@ export class StripView extends Figure {
 export default {
   render({ model, el }) {
     const view = new StripView(model, el);
-    el.stripView = view; // for tests and the console
+    el.figureView = view; // for tests and the console
     return () => view.destroy();
   },
 };

@@ -1,6 +1,6 @@
 // The words around the figure: its key, how far a run has come, what a screen reader hears.
 
-import { count } from "../shared/format.js";
+import { count, number3, percent } from "../shared/format.js";
 
 export const LEGEND = [
   ["queued", "queued"],
@@ -36,10 +36,10 @@ export function summary(view) {
       count(lane.requests.size, "request"), count(lane.figures.steps, "step"),
       `${lane.done ? "done in" : "running for"} ${lane.now.toFixed(2)} seconds`,
     ];
-    if (pace !== null) words.push(`${pace.toFixed(1)} tokens per second`);
-    if (padding !== null) words.push(`${Math.round(padding * 100)} % of rows padding`);
+    if (pace !== null) words.push(`${number3(pace)} tokens per second`);
+    if (padding !== null) words.push(`${percent(padding)} of rows padding`);
     return `${name}: ${words.join(", ")}`;
   });
   const finding = view.model.get("headline").replaceAll("\n", " ");
-  return `Batch timeline. ${finding ? `${finding} ` : ""}${parts.join(". ")}.`;
+  return `Batch timeline. ${finding ? `${finding} ` : ""}${parts.join(". ")}.`.replaceAll("\u2009", " ");
 }

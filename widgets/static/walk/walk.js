@@ -1,11 +1,12 @@
 // Walk: a run step by step. Slots as boxes, the queue before them, who is done behind them.
 // Everything is in the model's traits, so it works without a kernel.
 import { make } from "../questions/dom.js";
+import { keepKeys, leavesWidget } from "../shared/keys.js";
 
 const NAMES = { 0: "reads its prompt", 1: "one more token", 2: "finished, carried along" };
 
 function renderWalk({ model, el }) {
-  const root = make("div", { class: "ml-card ml-walk", tabindex: "0", role: "group", "aria-label": "Step through the run with the arrow keys" });
+  const root = keepKeys(make("div", { class: "ml-card ml-walk", tabindex: "0", role: "group", "aria-label": "Step through the run with the arrow keys" }));
   const steps = model.get("steps");
   let at = Math.min(model.get("position"), steps.length - 1);
 
@@ -56,9 +57,8 @@ function renderWalk({ model, el }) {
 
   root.addEventListener("keydown", (event) => {
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key];
-    if (to === undefined) return;
+    if (to === undefined || leavesWidget(event)) return;
     event.preventDefault();
-    event.stopPropagation();
     go(to);
   });
   root.append(make("div", { class: "ml-head" }, title, note), stage, say,
