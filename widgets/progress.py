@@ -19,6 +19,7 @@ from widgets import assets, cards, progress_file
 from widgets.course import Lesson, after, lesson_of
 from widgets.progress_model import Facts, Standing, go_on_with, standing, standings
 
+STYLE = f"<style>{assets.style('lesson/progress.css')}</style>"
 COLUMNS = ("lesson", "predictions", "check", "quiz", "last")
 
 
@@ -72,7 +73,7 @@ def course_card(facts: Facts, note: str = "", path: Path | None = None) -> cards
     goal = go_on_with(facts)
     tiles = "".join(_tile(each, each.lesson is goal) for each in every)
     html = cards.card(
-        _style(), cards.head(title), f'<ol class="ml-lessons">{tiles}</ol>',
+        STYLE, cards.head(title), f'<ol class="ml-lessons">{tiles}</ol>',
         _small("The three bars of a lesson: predictions, check, quiz. "
                "A ✓ when the check has all its points and the quiz is right."),
         _small(where) if where else "", _noted(note),
@@ -129,7 +130,7 @@ def lesson_card(lesson: Lesson, facts: Facts, note: str = "") -> cards.Html:
     way = f"Next: {following.name} ({following.minutes} min)" if following else ""
     link = f'<a class="ml-way" href="{following.file}">{escape(way)} →</a>' if following else ""
     html = cards.card(
-        _style(),
+        STYLE,
         f'<div class="ml-head"><span class="ml-title">{escape(title)}</span>{link}</div>',
         f'<div class="ml-parts">{marks}</div>' if marks else "", _noted(note),
         kind="good" if each.is_done else "",
@@ -186,10 +187,6 @@ def _where(path: Path | None) -> str:
     if shown.startswith(home):
         shown = f"~{shown[len(home):]}"
     return f"Kept on this machine alone, in {shown}."
-
-
-def _style() -> str:
-    return f"<style>{assets.style('lesson/progress.css')}</style>"
 
 
 def _small(text: str) -> str:

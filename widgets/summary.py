@@ -18,6 +18,7 @@ import ipywidgets
 
 from widgets import cards, progress_file
 from widgets.files import reason, write_whole
+from widgets.progress import STYLE
 from widgets.summary_page import clean_name, summary_page
 
 FILE = "course-summary.html"
@@ -38,7 +39,7 @@ def summary(name: str, path: str | Path = FILE) -> cards.Html:
         said, kind = f"Saved to {path} at {time.strftime('%H:%M')}.", "good"
     coded = base64.b64encode(page.encode()).decode()
     link = (
-        f'<a download="{FILE}" href="data:text/html;charset=utf-8;base64,{coded}">'
+        f'<a class="ml-way" download="{FILE}" href="data:text/html;charset=utf-8;base64,{coded}">'
         "Download the page</a>"
     )
     preview = (
@@ -47,7 +48,8 @@ def summary(name: str, path: str | Path = FILE) -> cards.Html:
         'background:#fff;margin-top:10px"></iframe>'
     )
     html = cards.card(
-        cards.head(said), f"<p>Open it in a browser to print it or to save it as PDF. {link}</p>",
+        STYLE, cards.head(said),
+        f"<p>Open it in a browser to print it or to save it as PDF. {link}</p>",
         preview, kind=kind,
     )  # fmt: skip
     return cards.Html(html, said)

@@ -60,8 +60,9 @@ def _lead(every: Sequence[Standing]) -> str:
         return "has not begun the course yet, as far as is recorded here."
     first, last = map(_long_date, period)
     when = f"on {first}" if first == last else f"from {first} to {last}"
+    verb = "learned" if done else "has begun to learn"
     return (
-        "learned how servers batch the requests of many users, by running it: "
+        f"{verb} how servers batch the requests of many users, by running it: "
         f"<b>{done} of {len(every)} lessons</b> done, {when}."
     )
 
