@@ -28,15 +28,6 @@ def letter(index: int) -> str:
     return name
 
 
-def letter(index: int) -> str:
-    """What a request is called in pictures and sentences, from its index: A … Z, AA, AB …"""
-    name = ""
-    while index >= 0:
-        name = chr(ord("A") + index % 26) + name
-        index = index // 26 - 1
-    return name
-
-
 class Row(NamedTuple):
     """A sequence's part of a step. token_id: what it sampled, None if it did not sample."""
 

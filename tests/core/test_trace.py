@@ -75,9 +75,3 @@ def test_the_letters_of_requests():
     assert [letter(i) for i in (0, 25, 26, 51, 52, 701, 702)] == [
         "A", "Z", "AA", "AZ", "BA", "ZZ", "AAA",
     ]  # fmt: skip
-
-
-def test_the_letters_of_requests():
-    assert [letter(i) for i in (0, 25, 26, 51, 52, 701, 702)] == [
-        "A", "Z", "AA", "AZ", "BA", "ZZ", "AAA",
-    ]  # fmt: skip
