@@ -86,6 +86,10 @@ PEERS = {
             ("openvino_genai", "optimum"),
             "in a new environment: pip install openvino-genai 'optimum-intel[openvino]'",
         ),
+        Peer(
+            "llama_cpp", "llama.cpp, batched", "llama_cpp_batch", ("llama_cpp", "gguf"),
+            "in a new environment, with a C++ compiler: pip install llama-cpp-python gguf",
+        ),
     )
 }  # fmt: skip
 

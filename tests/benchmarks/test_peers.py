@@ -16,6 +16,7 @@ from benchmarks import peers
 from benchmarks.peer_catalogue import OURS, PEERS, VARIABLE, chosen_pythons, find_peers
 from benchmarks.peer_process import PeerError, PeerProcess
 from benchmarks.peer_runners import protocol
+from benchmarks.peer_runners.llama_cpp_batch import gguf_name, interleaved
 from benchmarks.peers_table import is_quiet, markdown, summarise
 
 PYTHON = Path(sys.executable)
@@ -142,3 +143,17 @@ def test_bad_input_is_one_sentence(capsys):
     error = capsys.readouterr().err
     assert "/no/python" in error
     assert error.count("\n") == 1
+
+
+def test_every_weight_of_a_llama_has_its_gguf_name():
+    assert gguf_name("model.embed_tokens.weight") == "token_embd.weight"
+    assert gguf_name("model.norm.weight") == "output_norm.weight"
+    assert gguf_name("model.layers.12.self_attn.o_proj.weight") == "blk.12.attn_output.weight"
+    assert gguf_name("model.layers.3.post_attention_layernorm.weight") == "blk.3.ffn_norm.weight"
+
+
+def test_rotary_halves_become_pairs():
+    """Row i of a head's first half and row i of its second lie side by side afterwards."""
+    numpy = pytest.importorskip("numpy")
+    weight = numpy.arange(2 * 6).reshape(12, 1)  # two heads of six rows
+    assert interleaved(weight, 2)[:, 0].tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
