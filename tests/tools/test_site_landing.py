@@ -77,8 +77,8 @@ def test_the_page_starts_every_lesson_its_exercise_and_the_dashboard(parsed, les
         if address.startswith(landing.LAB)
     }
     expected = {path for lesson in lessons for path in (lesson.path, lesson.exercise) if path}
-    assert opened == expected | {"dashboard.ipynb"}
-    assert all((NOTEBOOKS / path).is_file() for path in opened)
+    assert opened == {f"notebooks/{path}" for path in (*expected, "dashboard.ipynb")}
+    assert all((ROOT / path).is_file() for path in opened)
     for lesson in lessons:
         assert lesson.title in parsed.text
         assert f"{lesson.minutes} min" in parsed.text
@@ -138,10 +138,11 @@ def test_markdown_in_a_title_cell_is_shown_and_html_is_not_run():
 
 
 def test_the_sites_notebooks_are_the_courses_but_for_the_kernel(tmp_path):
-    copied = contents.copy_notebooks(NOTEBOOKS, tmp_path)
-    assert len(copied) == 13 + 1 + 12
-    for path in copied:
-        ours = json.loads((NOTEBOOKS / path).read_text(encoding="utf-8"))
+    copied = contents.copy_contents(ROOT, tmp_path)
+    notebooks = [path for path in copied if path.suffix == ".ipynb"]
+    assert len(notebooks) == 13 + 1 + 12
+    for path in notebooks:
+        ours = json.loads((ROOT / path).read_text(encoding="utf-8"))
         site = json.loads((tmp_path / path).read_text(encoding="utf-8"))
         assert site["metadata"]["kernelspec"]["name"] == "python"
         assert cells(ours) == cells(site)
@@ -152,9 +153,41 @@ def cells(notebook: dict) -> list[tuple[str, str]]:
     return [(cell["id"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
+def test_what_the_lessons_link_to_comes_along(tmp_path):
+    copied = contents.copy_contents(ROOT, tmp_path)
+    assert Path("docs/glossary.md") in copied
+    assert (tmp_path / "docs" / "glossary.md").read_bytes() == (
+        ROOT / "docs" / "glossary.md"
+    ).read_bytes()
+
+
+def write_notebook(root: Path, text: str) -> None:
+    (root / "notebooks").mkdir()
+    cells = [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": text}]
+    (root / "notebooks" / "01_linked.ipynb").write_text(
+        json.dumps({"cells": cells, "metadata": {"kernelspec": {"name": "python3"}}})
+    )
+
+
+@pytest.mark.parametrize("link", ["../docs/lost.md", "../../etc/passwd", "/etc/passwd"])
+def test_a_dead_link_is_named_with_its_notebook(tmp_path, link):
+    write_notebook(tmp_path, f"see [this]({link}#there), [web](https://example.org/x)")
+    with pytest.raises(SiteError, match=rf"01_linked\.ipynb links to {link}, which is no file"):
+        contents.copy_contents(tmp_path, tmp_path / "out")
+
+
+def test_links_to_the_web_are_left_alone(tmp_path):
+    write_notebook(tmp_path, "[web](https://example.org/x), [below](#part)")
+    assert contents.copy_contents(tmp_path, tmp_path / "out") == [
+        Path("notebooks/01_linked.ipynb")
+    ]
+
+
 def test_a_broken_notebook_and_an_empty_folder_are_one_sentence(tmp_path):
     with pytest.raises(SiteError, match="has no notebooks"):
-        contents.copy_notebooks(tmp_path, tmp_path / "out")
-    (tmp_path / "01_broken.ipynb").write_text('{"cells": [')
-    with pytest.raises(SiteError, match=r"01_broken\.ipynb is not a notebook"):
-        contents.copy_notebooks(tmp_path, tmp_path / "out")
+        contents.copy_contents(tmp_path, tmp_path / "out")
+    (tmp_path / "notebooks").mkdir()
+    for text in ('{"cells": [', "[]", '{"metadata": {"kernelspec": {}}, "cells": []}'):
+        (tmp_path / "notebooks" / "01_broken.ipynb").write_text(text)
+        with pytest.raises(SiteError, match=r"01_broken\.ipynb is not a notebook"):
+            contents.copy_contents(tmp_path, tmp_path / "out")

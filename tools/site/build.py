@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tools.site import fetch, landing, lite, runtime
-from tools.site.contents import copy_notebooks
+from tools.site.contents import copy_contents
 from tools.site.errors import SiteError
 from tools.site.wheel import build_wheel
 
@@ -49,7 +49,7 @@ def assemble(root: Path, work: Path, environment: Path, files: list[Path], epoch
         tarball,
         [own, *wheels, *runtime.kernel_wheels(kernel)],
     )
-    copy_notebooks(root / "notebooks", tree / "contents")
+    copy_contents(root, tree / "contents")
     views = [path for path in wheels if path.name.startswith(("anywidget-", "jupyterlab_widgets-"))]
     lite.configure(tree, [kernel, *views], names)
     print("Building JupyterLite", flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from string import Template
 from urllib.parse import quote
 
+from tools.site.contents import FOLDER
 from tools.site.errors import SiteError
 
 TEMPLATE = Path(__file__).with_name("landing.html")
@@ -67,7 +68,7 @@ def read_lesson(path: Path) -> Lesson:
 
 def lab_link(notebook: str) -> str:
     """The address of a notebook in the site's lab, relative to the landing page."""
-    return f"{LAB}?path={quote(notebook, safe='')}"
+    return f"{LAB}?path={quote(f'{FOLDER}/{notebook}', safe='')}"
 
 
 def page(lessons: Sequence[Lesson], figure: str, versions: str) -> str:
