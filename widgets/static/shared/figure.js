@@ -36,6 +36,7 @@ export class Figure {
       this.on(`change:${name}`, () => this.refreshTexts());
     }
     this.link = new Link(this.model, (_, mine) => this.pointed(mine));
+    this.link.figure = this;
     const sizes = new ResizeObserver(() => this.repaint());
     sizes.observe(this.dom.figure);
     const stopTheme = watchTheme(() => this.retheme());
