@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from widgets import cards
 from widgets.background import Background
 from widgets.numbers import THIN, number3
+from widgets.real import is_machine, machine_name
 from widgets.roofline import BATCHES, HERE, Roofline
 from widgets.roofline_model import Device, Dot, flops_text, share_text
 
@@ -45,8 +46,9 @@ class BatchSlider:
     ) -> None:
         if llm is None and not gpus:
             raise ValueError("Give an LLM to measure on its device, or GPUs to simulate.")
-        if llm is not None and llm.info.provenance != "measured":
+        if llm is not None and not is_machine(llm):
             raise ValueError("A simulated LLM cannot be measured: name its GPU in gpus.")
+        self._name = "Your machine" if llm is None else machine_name(llm)
         self.llm, self.side, self.batches = llm, side, tuple(batches)
         self.roofs = Roofline(f"[B × {side:,}] · [{side:,} × {side:,}]")
         for name, gpu in (gpus or {}).items():
@@ -106,7 +108,7 @@ class BatchSlider:
             ratio = said / dot.seconds if isinstance(said, int | float) else None
             rows.append((f"{batch:,}", _ms(dot.seconds),
                          "n/a" if ratio is None else _ms(said), cards.number(ratio)))  # fmt: skip
-        title = "Your step_time beside your machine"
+        title = f"Your step_time beside {self._name[:1].lower()}{self._name[1:]}"
         html = cards.card(cards.head(title, _origins([device])), cards.table(columns, rows))
         return cards.Html(html, f"{title}\n{cards.text_table(columns, rows)}\n{_origins([device])}")
 
@@ -140,7 +142,7 @@ class BatchSlider:
     def _job(self) -> Iterator[float]:
         try:
             if self._product is None:
-                self._product = self.roofs.open_here(self.llm, name="Your machine", size=self.side)
+                self._product = self.roofs.open_here(self.llm, name=self._name, size=self.side)
             while (batch := self._next()) is not None:
                 self._at = batch  # the slider's move is ours: not a wish
                 self.slider.value = batch
@@ -181,7 +183,7 @@ class BatchSlider:
     def _show(self, batch: int) -> None:
         """The figures of one batch; dashes while it has none."""
         rows = []
-        for device in self.roofs.model.devices.values() or [Device("", "Your machine", "measured")]:
+        for device in self.roofs.model.devices.values() or [Device("", self._name, "measured")]:
             dot = device.dots.get(batch)
             figures = self._figures(device, dot) if dot else ("…",) * len(FIGURES)
             rows.append((f"{cards.GLYPHS[device.provenance]} {device.name}", *figures))

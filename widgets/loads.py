@@ -23,8 +23,9 @@ import ipywidgets
 from minillm.core import Trace
 from widgets import cards
 from widgets.background import Background
-from widgets.numbers import number3, seconds
 from widgets.histogram import Histogram
+from widgets.live import Control, Pacer, own_pace
+from widgets.numbers import number3, seconds
 
 if TYPE_CHECKING:
     from minillm.bench.load import Run
@@ -191,38 +192,37 @@ class LoadPair:
         from minillm.bench.summary import summarize_run
 
         try:
-            self._load(0, None)
-            yield 0.0
+            yield from self._load(0, None)
             rate = summarize_run(self._done[0][0].requests)["request_throughput"]
             if rate and not self._stopping.is_set():
-                self._load(1, self.overload * rate)
+                yield from self._load(1, self.overload * rate)
         finally:
             self.histogram.conclude()
             self._buttons(running=False)
 
-    def _load(self, lane: int, rate: float | None) -> None:
-        """rate: requests a second of the open loop; None: the closed one."""
+    def _load(self, lane: int, rate: float | None) -> Iterator[float]:
+        """rate: requests a second of the open loop; None: the closed one. Yields naps."""
         from minillm.bench.arrivals import send_times
-        from minillm.bench.inprocess import measure_engine
+        from minillm.bench.inprocess import run_engine
+        from minillm.bench.load import Run
 
         engine = self.llm.new_engine("continuous", **self.settings)
         title = f"{NAMES[lane]}: " + (f"{self.users} users" if rate is None else _rate(rate) + "/s")
         self.histogram.reset(lane, engine.trace.header, title)
-        read = 0
-
-        def progress(_: Run) -> None:
-            nonlocal read
+        plan, read = self.workload.plan(send_times(self.requests, rate, seed=1)), 0
+        run, closed = Run(len(plan)), rate is None
+        turns = run_engine(
+            run, engine, plan, lambda planned: self.llm.encode(planned.prompt),
+            self.users if closed else None, closed,
+        )  # fmt: skip
+        pacer = Pacer(Control(pace=own_pace(engine)), engine)
+        for _ in turns:
             read += self.histogram.feed(lane, engine.trace.records[read:])
             self.histogram.publish()
             if self._stopping.is_set():
-                raise KeyboardInterrupt  # measure_engine ends all requests and keeps what there is
-
-        run = measure_engine(
-            engine, self.workload.plan(send_times(self.requests, rate, seed=1)),
-            lambda planned: self.llm.encode(planned.prompt),
-            max_concurrency=self.users if rate is None else None, closed=rate is None,
-            progress=progress,
-        )  # fmt: skip
+                break
+            yield pacer.ahead()
+        turns.close()  # a run that was stopped ends all requests, and keeps what there is
         self.histogram.feed(lane, engine.trace.records[read:])
         self.histogram.finish(lane)
         self._done.append((run, engine.trace))

@@ -47,8 +47,7 @@ def open_llm() -> LLM:
     if is_fast():
         llm.runner.pace = None
     _show(
-        f"{NO_ENGINE}: a recorded machine is simulated here instead ({llm.info.device}, "
-        f"{llm.info.model}; its tokens are made up). {LAB}"
+        f"{NO_ENGINE}: here a {llm.info.device} is simulated, and its tokens are made up. {LAB}"
     )
     return llm
 

@@ -6,7 +6,7 @@
     report = await session.finished()  # in a later cell: the figures, and what went wrong
     session.close()                    # stop and join; `with EngineSession(engine) as session:`
 
-One driver owns the engine; one publisher reads its trace 15 times a second and feeds the views.
+One driver owns the engine; one publisher reads its trace some times a second and feeds the views.
 Both are threads where threads exist, else asyncio tasks (widgets.background). Everything else
 only sets flags and enqueues commands. Errors of the engine do not end the run: they are in the
 report, and `finished()` shows them once.
@@ -35,7 +35,7 @@ from widgets.live import Control, serve
 from widgets.report import RunReport, show_errors
 from widgets.views import View, Views
 
-PUBLISH_HZ = 15
+PUBLISH_HZ, TASK_HZ = 15, 40  # as a task the page is beside the kernel: no network between them
 HEARTBEAT_S = 1.0  # a view that hears nothing for 5 s says that it is stale
 STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
 
@@ -43,7 +43,8 @@ STOP_LIMIT_S = 10.0  # close() waits this long for the step in hand
 class EngineSession:
     """See the module's docstring. `encode`: prompt → token ids, for `submit` with text.
 
-    threads: None chooses by capability. on_output: called by the driver with each RequestOutput.
+    threads: None chooses by capability. publish_hz: None is 15, or 40 for tasks.
+    on_output: called by the driver with each RequestOutput.
     """
 
     def __init__(
@@ -52,19 +53,19 @@ class EngineSession:
         *,
         encode: Callable[[str], list[int]] | None = None,
         threads: bool | None = None,
-        publish_hz: float = PUBLISH_HZ,
+        publish_hz: float | None = None,
         on_output: Callable[[RequestOutput], None] | None = None,
     ) -> None:
-        if not 1 <= publish_hz <= 60:
+        if publish_hz is not None and not 1 <= publish_hz <= 60:
             raise ValueError(f"publish_hz must lie between 1 and 60, got {publish_hz!r}.")
         self.engine = engine
         self.encode = encode
-        self.publish_hz = publish_hz
         self.on_output = on_output
         self.on_start: list[Callable[[], None]] = []  # called by whoever starts a run
         self.on_end: list[Callable[[RunReport], None]] = []  # called by the publisher, at the end
         self._views = Views()
         self._background = Background(threads=threads)
+        self.publish_hz = publish_hz or (PUBLISH_HZ if self._background.threads else TASK_HZ)
         self._guard = threading.RLock()  # start, stop and close may come from any thread
         self._control: Control | None = None
         self._legs: list[Leg] = []

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from widgets import cards
 from widgets.axes import Scale, log_range
 from widgets.figures import to_svg
-from widgets.numbers import number3, seconds
 from widgets.labels import Labels
+from widgets.numbers import number3, seconds
+from widgets.real import machine_name
 from widgets.shapes import Drawing, Line, Mark, Path, Shape, Text
 
 if TYPE_CHECKING:
@@ -55,16 +56,17 @@ class StepChart:
         self.widget.value = cards.card("<p>No step has been measured yet.</p>")
 
     async def measure(
-        self, llm: LLM, prompts: Iterable[int], name: str, *, tries: int = 1
+        self, llm: LLM, prompts: Iterable[int], name: str = "", *, tries: int = 1
     ) -> Curve:
         """Run each prompt alone, whole, and show its step; the fastest of `tries` counts.
 
+        name: "" is your machine, the recorded one, or the simulated GPU.
         The decode step is the one that follows the shortest prompt. Raises ValueError for prompts
         that do not fit.
         """
         from minillm.bench.step_times import run_steps, seconds_of
 
-        info = llm.info
+        info, name = llm.info, name or machine_name(llm)
         curve = Curve(name, info.provenance, f"{info.device}, {info.model} {info.dtype}")
         self.curves[name] = curve
         for prompt in sorted(prompts):

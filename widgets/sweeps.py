@@ -21,6 +21,7 @@ from widgets import cards
 from widgets.background import Background
 from widgets.curve import Curve
 from widgets.numbers import number3, plain
+from widgets.real import machine_name
 
 if TYPE_CHECKING:
     from minillm.bench.load import Run
@@ -65,8 +66,8 @@ class LiveSweep:
         self._stopping.clear()
         info = self.llm.info
         self.curve.add_line(
-            HERE, "Your machine" if info.provenance == "measured" else info.device,
-            provenance=info.provenance, detail=f"{info.device}, {info.model} {info.dtype}",
+            HERE, machine_name(self.llm), provenance=info.provenance,
+            detail=f"{info.device}, {info.model} {info.dtype}",
             model=info.model, load_name="concurrency", planned=self.loads, focus=True,
         )  # fmt: skip
         self._buttons.show(running=True)

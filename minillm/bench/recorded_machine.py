@@ -64,7 +64,7 @@ class RecordedMachine(SimulatedRunner):
             preset=EnginePreset(**recorded["engine"]), dtype=recorded["dtype"],
         )  # fmt: skip
         super().__init__(
-            cost, device=f"{recorded['device']}, recorded", model=recorded["model"],
+            cost, device=f"recorded {recorded['device']}", model=recorded["model"],
             dtype=recorded["dtype"], vocab_size=cost.model.vocab_size,
         )  # fmt: skip
         self.recorded = recorded

@@ -17,7 +17,7 @@ def llm() -> LLM:
 
 def test_its_figures_are_marked_simulated_and_name_the_recorded_device(llm):
     assert llm.info.provenance == "simulated"
-    assert llm.info.device == f"{read_recorded()['machine']['device']}, recorded"
+    assert llm.info.device == f"recorded {read_recorded()['machine']['device']}"
     assert llm.info.model.startswith("SmolLM2-135M")
 
 

@@ -73,4 +73,4 @@ def test_a_machine_is_named_for_what_it_is():
     assert real.machine_name(recorded) == "Recorded machine"
     assert real.is_machine(recorded)
     assert not real.is_machine(gpu)
-    assert real.origin(recorded).startswith("◐ simulated: CPU, ")
+    assert real.origin(recorded).startswith("◐ simulated: recorded CPU, ")
