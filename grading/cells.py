@@ -53,6 +53,7 @@ def run_cells(sources: Iterable[str]) -> tuple[dict[str, object], list[str]]:
     names: dict[str, object] = {"__name__": "__main__", "display": lambda *_: None}
     faults = []
     for number, source in enumerate(sources, 1):
+        before = dict(names)
         try:
             code = compile(
                 python_lines(source), f"<cell {number}>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -61,6 +62,10 @@ def run_cells(sources: Iterable[str]) -> tuple[dict[str, object], list[str]]:
                 exec(code, names)
         except TimeLimitError as error:
             faults.append(f"Code cell {number}: {error}")
+        except MemoryError as error:  # what it filled the memory with must not cost the next cells
+            faults.append(f"Code cell {number}: {describe(error)}.")
+            names.clear()
+            names.update(before)
         except BaseException as error:
             faults.append(f"Code cell {number}: {describe(error)}.")
     return names, faults

@@ -13,7 +13,9 @@ that fails is the one to show.
 
 from __future__ import annotations
 
+import builtins
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -55,7 +57,8 @@ class Property:
 
     finding(args, value) → what was expected and what came, or None. needs: the objects it is
     about; it is left out of a check that does not get them. hint: a question. smaller(call): inputs
-    to try in place of a failing one. pictures(args, value): for the failing one.
+    to try in place of a failing one. pictures(args, value): for the failing one. hidden: neither an
+    input nor anything that the student's code could have put one into is shown to anyone.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Property:
     needs: tuple[str, ...] = ()
     smaller: Callable[[Call], Iterator[Call]] | None = None
     pictures: Callable[[dict, object], Pictures] | None = None
+    hidden: bool = False
 
 
 def is_callable(name: str, thing: object) -> str:
@@ -121,12 +125,20 @@ class Exercise:
         def run(args: Iterable[dict]) -> list[Outcome]:
             return [self._decoded(outcome) for outcome in box.run(args)]
 
-        inputs = {call.text: call for prop in properties for call in prop.calls}
-        outcomes = dict(zip(inputs, run(call.args for call in inputs.values()), strict=True))
-        answers = [outcome.value for outcome in outcomes.values() if outcome.error is None]
-        remark = self.gate(answers)
-        groups = [_judged(prop, outcomes, run, not remark) for prop in properties]
-        return CheckReport(self.name, tuple(_named(group, objects) for group in groups), remark)
+        groups: list[Group] = []
+        remark = ""
+        # All that is public comes first, smaller inputs too: whatever the code keeps of a hidden
+        # input has no way into an answer that is shown.
+        for hidden in (False, True):
+            part = [prop for prop in properties if prop.hidden is hidden]
+            inputs = {call.text: call for prop in part for call in prop.calls}
+            outcomes = dict(zip(inputs, run(call.args for call in inputs.values()), strict=True))
+            if not hidden:
+                answers = [one.value for one in outcomes.values() if one.error is None]
+                remark = self.gate(answers)
+            groups += [_judged(prop, outcomes, run, not remark) for prop in part]
+        named = tuple(_named(group, objects) for group in groups)
+        return CheckReport(self.name, named, f"{remark}\n{box.note}".strip())
 
     def _decoded(self, outcome: Outcome) -> Outcome:
         if outcome.error is not None:
@@ -146,7 +158,7 @@ def _judged(prop: Property, outcomes: Mapping[str, Outcome], rerun: Rerun, count
         call, skip = skipped[0]
         return _failed(prop, call, outcomes[call.text], (skip.expected, skip.got), rerun, False)
     points = prop.points if counts else 0
-    return Group(prop.name, True, points, prop.points, _cases(prop))
+    return Group(prop.name, True, points, prop.points, _cases(prop), hidden=prop.hidden)
 
 
 def _find(prop: Property, call: Call, outcome: Outcome) -> Finding | Skip:
@@ -159,6 +171,12 @@ def _failed(
     prop: Property, call: Call, outcome: Outcome, found: tuple[Expected, Got], rerun: Rerun,
     shrinks: bool = True,
 ) -> Group:  # fmt: skip
+    note = f"fails, {_cases(prop)}"
+    if prop.hidden:
+        return Group(
+            prop.name, False, 0, prop.points, note, "(a hidden input)", "a right answer there too",
+            _without_inputs(outcome), prop.hint, hidden=True,
+        )  # fmt: skip
     if shrinks and prop.smaller is not None and not outcome.died:
         call, outcome, found = _shrunk(prop, call, outcome, found, rerun)
     expected, got = found
@@ -166,9 +184,18 @@ def _failed(
     if prop.pictures is not None and outcome.error is None:
         pictures = prop.pictures(call.args, outcome.value)
     return Group(
-        prop.name, False, 0, prop.points, f"fails, {_cases(prop)}", call.text, expected, got,
-        prop.hint, pictures,
+        prop.name, False, 0, prop.points, note, call.text, expected, got, prop.hint, pictures,
     )  # fmt: skip
+
+
+def _without_inputs(outcome: Outcome) -> str:
+    """What came, with no words of the student's: those could name an input."""
+    if outcome.error is None:
+        return "another answer"
+    if outcome.died:
+        return outcome.error
+    kind = re.match(r"\w*", outcome.error)[0]
+    return kind if hasattr(builtins, kind) else "no answer that can be used"
 
 
 def _shrunk(

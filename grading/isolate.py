@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -27,16 +27,22 @@ from grading.outcome import OURS, Outcome, Run, answer, describe
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_PROCESS = "MINILLM_CHECK_IN_PROCESS"
+USER = "MINILLM_CHECK_USER"  # who runs the checked code, where this process may choose
+MEMORY_MB = "MINILLM_CHECK_MEMORY_MB"
 CHILD_ENV = {
     "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
     "MINILLM_PROGRESS": "off",
 }  # fmt: skip
 STOPPED = "It was not run: the code had ended its process {count} times before."
+ENDLESS = "It was not run: the code had not come back {count} times before."
+IN_TAB = "Checked within this notebook's kernel. Marks are given in the installed course."
 NO_TIME = "It was not run: the check's {seconds:g} s were over."
 
 
 class Sandbox(Protocol):
-    """Where a student's objects live while they are checked."""
+    """Where a student's objects live while they are checked. note: what to know of that, or ""."""
+
+    note: str
 
     def __enter__(self) -> Sandbox: ...
     def __exit__(self, *_: object) -> None: ...
@@ -53,8 +59,11 @@ def sandbox(exercise: str, run: Run, objects: Mapping[str, object], limits: Limi
 class InProcess:
     """The code runs here, under a limit of lines and time."""
 
+    note = IN_TAB
+
     def __init__(self, run: Run, objects: Mapping[str, object], limits: Limits) -> None:
         self._run, self._objects, self._limits = run, objects, limits
+        self._endless = 0
         self._deadline = time.monotonic() + limits.total_s
 
     def __enter__(self) -> InProcess:
@@ -70,6 +79,8 @@ class InProcess:
         limits = self._limits
         if time.monotonic() > self._deadline:
             return Outcome(error=NO_TIME.format(seconds=limits.total_s), died=True)
+        if self._endless >= limits.deaths:
+            return Outcome(error=ENDLESS.format(count=self._endless), died=True)
         try:
             with (
                 time_limit(limits.call_s),
@@ -78,11 +89,14 @@ class InProcess:
                 outcome = answer(self._run, self._objects, args)
         except TimeLimitError as error:  # it rang between the answer and the limit's end
             outcome = Outcome(error=str(error), died=True)
+        self._endless += outcome.died
         return outcome
 
 
 class ChildProcess:
     """The code runs in `python -m grading.child`, which is started again when it has died."""
+
+    note = ""
 
     def __init__(self, exercise: str, objects: Mapping[str, object], limits: Limits) -> None:
         self._exercise, self._limits = exercise, limits
@@ -133,13 +147,14 @@ class ChildProcess:
 
     def _start(self) -> Outcome:
         self._folder = tempfile.mkdtemp(prefix="minillm-check-")
-        limits = json.dumps(asdict(self._limits))
+        limits = json.dumps(asdict(_for_this_machine(self._limits)))
         path = os.pathsep.join([str(ROOT), *(p for p in sys.path if p)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "grading.child", self._exercise, limits],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             cwd=self._folder, start_new_session=True,
             env={**os.environ, **CHILD_ENV, "PYTHONPATH": path},
+            **_as_other_user(self._folder),
         )  # fmt: skip
         self._rest = b""
         message = f"{len(self._pickled)}\n".encode() + self._pickled
@@ -156,7 +171,7 @@ class ChildProcess:
             return line
         try:
             return Outcome(**json.loads(line))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return Outcome(error="Its answer was overwritten by the code itself.", died=True)
 
     def _read_line(self, seconds: float) -> bytes | Outcome:
@@ -210,6 +225,26 @@ class ChildProcess:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _for_this_machine(limits: Limits) -> Limits:
+    """The limits, with the memory that MINILLM_CHECK_MEMORY_MB leaves for the code, if less."""
+    megabytes = os.environ.get(MEMORY_MB)
+    if not megabytes:
+        return limits
+    return replace(limits, memory_bytes=min(limits.memory_bytes, int(megabytes) << 20))
+
+
+def _as_other_user(folder: str) -> dict[str, object]:
+    """Popen's arguments that run the code as MINILLM_CHECK_USER, to whom its folder is given."""
+    name = os.environ.get(USER)
+    if not name:
+        return {}
+    import pwd
+
+    person = pwd.getpwnam(name)
+    os.chown(folder, person.pw_uid, person.pw_gid)
+    return {"user": person.pw_uid, "group": person.pw_gid, "extra_groups": ()}
 
 
 def _by_value(objects: Mapping[str, object]) -> tuple[bytes, str | None]:

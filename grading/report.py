@@ -6,7 +6,7 @@ from elsewhere). A check never raises for what a student's code does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
@@ -18,7 +18,7 @@ class Group:
     """One property: whether it held in all cases, and what a failing one looked like.
 
     failing_call: Python that shows the failure again. hint: a question.
-    pictures: (title, HTML) pairs, drawn side by side.
+    pictures: (title, HTML) pairs, drawn side by side. hidden: on inputs that students do not see.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Group:
     got: str = ""
     hint: str = ""
     pictures: tuple[tuple[str, str], ...] = ()
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class CheckReport:
     def max(self) -> float:
         return sum(group.max_points for group in self.groups)
 
+    def part(self, hidden: bool) -> CheckReport:
+        """The hidden groups alone, or the others."""
+        return replace(self, groups=tuple(one for one in self.groups if one.hidden is hidden))
+
     @property
     def first_failure(self) -> Group | None:
         return next((group for group in self.groups if not group.passed), None)
@@ -56,12 +61,12 @@ class CheckReport:
     @property
     def headline(self) -> str:
         held = sum(group.passed for group in self.groups)
-        failure = self.first_failure
+        count, failure = len(self.groups), self.first_failure
         if failure is None:
-            return f"All {len(self.groups)} properties hold."
-        count = len(self.groups)
-        noun = "property" if count == 1 else "properties"
-        return f"{held} of {count} {noun} hold. Next: {failure.name}."
+            return f"All {count} properties hold." if count != 1 else "The property holds."
+        if count == 1:
+            return f"Does not hold yet: {failure.name}."
+        return f"{held} of {count} properties hold. Next: {failure.name}."
 
     def __repr__(self) -> str:
         lines = [f"{self.headline}  {_points(self.score)} of {_points(self.max)} points"]

@@ -8,15 +8,16 @@ again without the other questions' cells, so that nobody's question costs anothe
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
 from grading.build import Block, blocks
-from grading.cells import FromCells, defines
+from grading.cells import FromCells, defines, python_lines
 from grading.child import NO_EXERCISE
 from grading.isolate import ChildProcess
 from grading.limits import Limits
@@ -80,32 +81,42 @@ def read_notebook(path: Path) -> NotebookNode:
 
 
 def student_sources(notebook: NotebookNode) -> list[str]:
-    """The student's code cells in order: all but those that call the grader."""
+    """The student's code cells in order: all but those that only call the grader."""
     code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
     return [source for source in code if not calls_the_grader(source)]
 
 
 def calls_the_grader(source: str) -> bool:
-    """Whether this is a test cell, edited or not. (Run as a student's cell it could do nothing.)"""
-    return "from grading" in source
+    """Whether this is a test cell, edited or not: it takes the grader and makes nothing itself."""
+    try:
+        body = ast.parse(python_lines(source)).body
+    except (SyntaxError, ValueError):
+        return False
+    makes = any(not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr) for node in body)
+    return "from grading" in source and not makes
 
 
 def grade_notebook(exercise: str, notebook: NotebookNode, *, hidden: bool = True) -> list[Graded]:
     """Every question of the exercise, graded; nothing a notebook does raises here."""
+    return list(graded(exercise, notebook, hidden=hidden))
+
+
+def graded(exercise: str, notebook: NotebookNode, *, hidden: bool = True) -> Iterator[Graded]:
+    """The same, one question after the other, as each is done."""
     sources = student_sources(notebook)
-    return [
-        Graded(question, _report(exercise, question, sources, hidden))
-        for question in questions(exercise)
-    ]
+    survives = lru_cache(maxsize=None)(_survives)  # most questions try the same cells
+    for question in questions(exercise):
+        chosen = _chosen(_attempts(exercise, question, sources), survives)
+        yield Graded(question, _report(exercise, question, chosen, hidden))
 
 
-def _report(exercise: str, question: Question, sources: list[str], hidden: bool) -> CheckReport:
+def _report(
+    exercise: str, question: Question, sources: tuple[str, ...], hidden: bool
+) -> CheckReport:
     from grading import examine
     from grading.hidden import both
 
-    names = list(question.objects.values())
-    chosen = _that_survives(list(_attempts(exercise, names, sources)))
-    objects = {key: FromCells(name, chosen) for key, name in question.objects.items()}
+    objects = {key: FromCells(name, sources) for key, name in question.objects.items()}
     try:
         return (both if hidden else examine)(exercise, **objects)
     except Exception as error:  # a fault of ours must not cost the other questions
@@ -113,12 +124,15 @@ def _report(exercise: str, question: Question, sources: list[str], hidden: bool)
         return CheckReport(exercise, (failure,))
 
 
-def _attempts(exercise: str, names: Sequence[str], sources: list[str]) -> Iterator[tuple[str, ...]]:
+def _attempts(
+    exercise: str, question: Question, sources: list[str]
+) -> Iterator[tuple[str, ...]]:
     """The cells to run: all; without the other questions'; our plain ones and this question's."""
+    names = list(question.objects.values())
     others = [
         name
-        for question in questions(exercise)
-        for name in question.objects.values()
+        for other in questions(exercise)
+        for name in other.objects.values()
         if name not in names
     ]
 
@@ -135,10 +149,14 @@ def _attempts(exercise: str, names: Sequence[str], sources: list[str]) -> Iterat
     yield (*ours, *(source for source in sources if is_own(source)))
 
 
-def _that_survives(attempts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _chosen(
+    attempts: Iterable[tuple[str, ...]], survives: Callable[[tuple[str, ...]], bool]
+) -> tuple[str, ...]:
     """The first of these whose cells leave their process alive, or the last."""
-    for sources in attempts[:-1]:
-        with ChildProcess(NO_EXERCISE, {"cells": sources}, Limits()) as child:
-            if not child.starts().died:
-                return sources
-    return attempts[-1]
+    *earlier, last = attempts
+    return next((sources for sources in earlier if survives(sources)), last)
+
+
+def _survives(sources: tuple[str, ...]) -> bool:
+    with ChildProcess(NO_EXERCISE, {"cells": sources}, Limits()) as child:
+        return not child.starts().died

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
-from grading import examine
+from grading.exercise import Exercise
 from grading.report import CheckReport, show
 
 
@@ -19,11 +19,18 @@ def grade(exercise: str, **objects: object) -> float:
 
 
 def both(exercise: str, **objects: object) -> CheckReport:
-    """The public report with the hidden groups behind its own."""
-    public = examine(exercise, **objects)
-    hidden = import_module(f"grading.hidden.{exercise}").EXERCISE.check(objects)
-    groups = tuple(
-        replace(group, name=f"hidden: {group.name}", failing_call="(a hidden input)", pictures=())
-        for group in hidden.groups
+    """The public report with the hidden groups behind its own, from one process."""
+    return with_hidden(exercise).check(objects)
+
+
+def with_hidden(exercise: str) -> Exercise:
+    """The exercise with its hidden properties behind the public ones, and time for both."""
+    public = import_module(f"grading.checks.{exercise}").EXERCISE
+    hidden = import_module(f"grading.hidden.{exercise}").EXERCISE
+    limits = public.limits
+    return replace(
+        public,
+        properties=public.properties
+        + tuple(replace(one, name=f"hidden: {one.name}", hidden=True) for one in hidden.properties),
+        limits=replace(limits, total_s=2 * limits.total_s, cpu_s=2 * limits.cpu_s),
     )
-    return CheckReport(exercise, public.groups + groups, public.remark)

@@ -133,6 +133,18 @@ def median_time(arrivals, departures):
     return [rate, times[len(times) // 2], rate * times[len(times) // 2]]
 
 
+def by_gaps(arrivals, departures):
+    """Takes the rate from the gaps between arrivals: one fewer than there are requests."""
+    _, time, _ = littles_law(arrivals, departures)
+    rate = (len(arrivals) - 1) / (max(arrivals) - min(arrivals) or 1.0)
+    return [rate, time, rate * time]
+
+
+def time_over_rate(arrivals, departures):
+    rate, time, _ = littles_law(arrivals, departures)
+    return [rate, time, time / rate]
+
+
 def hard_coded(arrivals, services):
     return [0.5 * i for i in range(len(arrivals))]
 
@@ -167,7 +179,8 @@ WRONG = [
         negative_waits, sorts_its_input, hard_coded,
     )),
     *({"littles_law": wrong} for wrong in (
-        from_zero, to_last_arrival, peak_number, last_is_latest, median_time,
+        from_zero, to_last_arrival, peak_number, last_is_latest, median_time, by_gaps,
+        time_over_rate,
     )),
 ]  # fmt: skip
 STUBS = [

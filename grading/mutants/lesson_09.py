@@ -68,6 +68,10 @@ def ttft_in_ms(arrival, token_times):
     return 1000 * (token_times[0] - arrival) if token_times else None
 
 
+def ttft_of_second(arrival, token_times):
+    return token_times[min(1, len(token_times) - 1)] - arrival if token_times else None
+
+
 def itl_from_first(token_times):
     return [time - token_times[0] for time in token_times[1:]]
 
@@ -84,6 +88,15 @@ def itl_changes_its_input(token_times):
 
 def itl_is_a_mean(token_times):
     return tpot(token_times)
+
+
+def itl_backwards(token_times):
+    return itl(token_times)[::-1]
+
+
+def itl_with_the_first(token_times):
+    """Counts the first token's time as a gap, too."""
+    return [*token_times[:1], *itl(token_times)]
 
 
 def tpot_over_all(token_times):
@@ -103,6 +116,14 @@ def tpot_from_zero(token_times):
 def tpot_median(token_times):
     gaps = itl(token_times)
     return statistics.median(gaps) if gaps else None
+
+
+def tpot_needs_three(token_times):
+    return tpot(token_times) if len(token_times) > 2 else None
+
+
+def tpot_worst(token_times):
+    return max(itl(token_times), default=None)
 
 
 def nearest_rank(values, q):
@@ -217,12 +238,15 @@ RIGHT = [
 WRONG = [
     *({"ttft": wrong} for wrong in (
         ttft_from_zero, ttft_of_last, ttft_zero_for_none, ttft_falsy, ttft_in_ms,
+        ttft_of_second,
     )),
     *({"itl": wrong} for wrong in (
         itl_from_first, itl_one_short, itl_changes_its_input, itl_is_a_mean,
+        itl_backwards, itl_with_the_first,
     )),
     *({"tpot": wrong} for wrong in (
         tpot_over_all, tpot_zero_for_one, tpot_from_zero, tpot_median,
+        tpot_needs_three, tpot_worst,
     )),
     *({"percentile": wrong} for wrong in (
         nearest_rank, place_of_n, rounded_place, unsorted_values, sorts_in_place, zero_of_nothing,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib import import_module
 
 import pytest
 
 from grading import EXERCISES, check
+from grading.submission import questions
 
 
 def label(objects):
@@ -35,11 +37,15 @@ def test_the_score_tells_right_from_wrong(exercise, kind, objects):
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_there_are_enough_of_each(exercise):
+def test_each_question_has_enough_of_each(exercise):
+    """Six wrong ones, two right ones and a stub for each function or class that is asked for."""
     mutants = import_module(f"grading.mutants.{exercise}")
-    assert len(mutants.WRONG) >= 6
-    assert len(mutants.RIGHT) >= 2
-    assert len(mutants.STUBS) >= 1
-    names = {name for objects in mutants.RIGHT for name in objects}
-    exercise = import_module(f"grading.checks.{exercise}").EXERCISE
-    assert names == set(exercise.objects)
+    names = import_module(f"grading.checks.{exercise}").EXERCISE.objects
+    assert {name for one in questions(exercise) for name in one.objects} == set(names)
+    for kind, least in (("RIGHT", 2), ("WRONG", 6), ("STUBS", 1)):
+        entries = getattr(mutants, kind)
+        different = {(name, id(thing)) for objects in entries for name, thing in objects.items()}
+        counts = Counter(name for name, _ in different)
+        assert set(counts) == set(names), kind
+        assert all(counts[name] >= least for name in names), (kind, counts)
+    assert all(len(objects) == 1 for objects in mutants.WRONG), "a wrong one stands alone"

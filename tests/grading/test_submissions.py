@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import grading.submission as submission_module
 from grading.build import (
     SourceError,
     _block,
@@ -19,9 +21,10 @@ from grading.build import (
     source_notebook,
 )
 from grading.cells import FromCells, defines, python_lines, resolve
-from grading.grade import unpack
-from grading.release import beside_python, release_all, student_notebooks
-from grading.submission import SubmissionError, grade_notebook, questions
+from grading.entries import student_of, unpack
+from grading.release import student_notebooks
+from grading.submission import SubmissionError, calls_the_grader, grade_notebook, questions
+from grading.tables import Line, QuestionTable, write_students
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "lesson_05"
@@ -120,7 +123,7 @@ def test_a_folder_of_submissions_becomes_a_csv(tmp_path, released):
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    with out.open(encoding="utf-8") as file:
+    with out.open(encoding="utf-8-sig") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {name: float(row["score"]) for name, row in rows.items()} == {
         "ann": 12, "bob": 0, "cy": 0, "dee": 0, "eve": 12, "fay": 0,
@@ -129,6 +132,14 @@ def test_a_folder_of_submissions_becomes_a_csv(tmp_path, released):
     assert "is no notebook" in rows["cy"]["reason"]
     assert "No notebook named like" in rows["dee"]["reason"]
     assert "leads out of it" in rows["fay"]["reason"]
+    with (tmp_path / "grades_by_student.csv").open(encoding="utf-8-sig") as file:
+        totals = {row["student"]: (row[ONE], row["total"]) for row in csv.DictReader(file)}
+    assert totals["ann"] == totals["eve"] == ("12", "12")
+    assert totals["bob"] == totals["cy"] == ("0", "0")
+    assert totals["dee"] == totals["fay"] == ("", "0")
+    assert "6 students" in done.stdout
+    assert re.search(r"lesson_05 scheduler +mean   6\.0 of 12, full marks 2 of 4", done.stdout)
+    assert "not graded: fay: fay.zip has a path that leads out of it" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -157,27 +168,81 @@ def test_a_zip_bomb_is_refused(tmp_path):
     with pytest.raises(SubmissionError, match="more than 64 MiB"):
         unpack(archive, tmp_path / "out")
 
+def test_a_broken_zip_is_refused_in_one_sentence(tmp_path):
+    archive = tmp_path / "broken.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("lesson_05.ipynb", bytes(range(256)) * 40)
+    data = bytearray(archive.read_bytes())
+    data[60:200] = b"\xff" * 140  # in the middle of the compressed data
+    archive.write_bytes(data)
+    with pytest.raises(SubmissionError, match=r"^broken.zip cannot be unpacked: .*\.$"):
+        unpack(archive, tmp_path / "out")
+    (tmp_path / "text.zip").write_text("no zip at all", encoding="utf-8")
+    with pytest.raises(SubmissionError, match=r"^text.zip cannot be unpacked: .*\.$"):
+        unpack(tmp_path / "text.zip", tmp_path / "out")
 
-# ── hostile cells ───────────────────────────────────────────────────────────────────────────
 
-HOSTILE = {
-    "endless loop": ("while True:\n    pass", 12),
-    "ends the process": ("import os\nos._exit(0)", 0),
-    "SystemExit": ("raise SystemExit", 12),
-    "input()": ("answer = input('? ')", 12),
-    "no Python": ("def f(:\n    x", 12),
-    "flood": ("for _ in range(5000):\n    print('x' * 1000)", 12),
-}
+def test_a_zip_that_lies_about_its_size_is_refused(tmp_path, monkeypatch):
+    archive = tmp_path / "liar.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("zeros", b"\0" * 5000)
+    monkeypatch.setattr("grading.entries.MAX_ZIP_BYTES", 1000)
+    monkeypatch.setattr("grading.entries._check_members", lambda *_: None)
+    with pytest.raises(SubmissionError, match="unpacks to more than"):
+        unpack(archive, tmp_path / "out")
 
 
-@pytest.mark.parametrize("fault", ["endless loop", "ends the process", "no Python"])
-def test_a_hostile_cell_beside_the_answer(fault):
-    source, score = HOSTILE[fault]
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("ann", "ann"),
+        ("ann.zip", "ann"),
+        ("ann.lesson_05.ipynb", "ann"),
+        ("leeann_12345_678_lesson_05-2.ipynb", "leeann_12345_678"),  # as Canvas names them
+        ("Ann Lee_12345_assignsubmission_file", "Ann Lee_12345_assignsubmission_file"),  # Moodle
+        ("lesson_05.ipynb", "lesson_05.ipynb"),
+    ],
+)
+def test_whose_entry_it_is(name, student):
+    assert student_of(Path(name)) == student
+
+
+def test_a_student_called_like_a_formula_stays_a_text(tmp_path):
+    out = tmp_path / "grades.csv"
+    line = Line("=1+1", ONE, "scheduler", 3, 12, "@home: a\nb")
+    with out.open("w", newline="", encoding="utf-8-sig") as file:
+        QuestionTable(file).add(line)
+    [row] = csv.DictReader(out.open(encoding="utf-8-sig", newline=""))
+    assert (row["student"], row["reason"]) == ("'=1+1", "'@home: a\nb")
+    write_students(out, [line])
+    [row] = csv.DictReader(out.open(encoding="utf-8-sig", newline=""))
+    assert row == {"student": "'=1+1", ONE: "3", "total": "3"}
+
+
+def test_an_answer_that_calls_the_check_itself_counts():
     notebook = submission()
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(source))
+    answer = solution_cell(notebook)
+    answer.source += '\n\nfrom grading import check\ncheck("lesson_05", scheduler=MyScheduler)'
     [one] = grade_notebook(ONE, notebook)
-    # A cell that ends the process is left out in a further try: its question is another one.
-    assert one.score == (12 if fault == "ends the process" else score), repr(one.report)
+    assert one.score == 12, repr(one.report)
+    assert calls_the_grader("from grading import grade\n\n12")
+    assert not calls_the_grader("from grading import check\nhelp = 1")
+
+
+def test_what_fills_the_memory_does_not_cost_the_next_cell():
+    cells = ("a = 1\nkept = []", "a = 2\nkept = [bytearray(8 << 40)]", "b = a")
+    assert resolve({"b": FromCells("b", cells)}) == {"b": 1}
+
+
+def test_cells_are_tried_once_for_all_questions(monkeypatch):
+    tried = []
+    survives = submission_module._survives
+    monkeypatch.setattr(
+        submission_module, "_survives", lambda cells: tried.append(cells) or survives(cells)
+    )
+    graded = grade_notebook("lesson_09", submission("lesson_09"))
+    assert [one.score for one in graded] == [one.question.points for one in graded]
+    assert len(tried) == 1
 
 
 def test_an_edited_test_cell_changes_nothing():
@@ -195,70 +260,3 @@ def test_questions_come_from_the_source():
     assert (one.name, one.points, one.objects) == ("scheduler", 12, {"scheduler": "MyScheduler"})
 
 
-# ── the real nbgrader ───────────────────────────────────────────────────────────────────────
-
-
-def spoil_metadata(notebook):
-    for cell in notebook.cells:
-        cell.metadata = {}
-
-
-def spoil_test_cell(notebook):
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("grade"):
-            cell.source = "12"
-
-
-def spoil_duplicate(notebook):
-    notebook.cells.append(solution_cell(notebook).copy())
-
-
-def spoil_deleted(notebook):
-    notebook.cells = [c for c in notebook.cells if not c.metadata.get("nbgrader", {}).get("grade")]
-
-
-def spoil_exit(notebook):
-    notebook.cells.insert(0, nbformat.v4.new_code_cell("import os\nos._exit(1)"))
-
-
-def spoil_answer(notebook):
-    solution_cell(notebook).source = "import os\nos._exit(1)\nclass MyScheduler: pass"
-
-
-SPOILED = {
-    "plain": (lambda notebook: None, 12),
-    "stripped": (spoil_metadata, 12),
-    "edited_test": (spoil_test_cell, 12),
-    "duplicated": (spoil_duplicate, 12),
-    "deleted_test": (spoil_deleted, 12),
-    "exits_beside": (spoil_exit, 12),
-    "exits_inside": (spoil_answer, 0),
-}
-
-
-def test_nbgrader_generates_autogrades_and_gives_feedback(tmp_path):
-    from nbgrader.api import Gradebook
-    from nbgrader.apps import NbGraderAPI
-
-    from grading.nbgrader_config import course_config
-
-    course = tmp_path / "course"
-    release_all(course)
-    for student, (spoil, _) in SPOILED.items():
-        notebook = submission()
-        spoil(notebook)
-        write(course / "submitted" / student / ONE / f"{ONE}.ipynb", notebook)
-    api = NbGraderAPI(config=course_config(course))
-    with beside_python():
-        for student in SPOILED:
-            result = api.autograde(ONE, student)
-            assert result["success"], result["log"]
-        assert api.generate_feedback(ONE, "stripped")["success"]
-        with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
-            scores = {s: book.find_submission(ONE, s).score for s in SPOILED}
-    assert scores == {student: score for student, (_, score) in SPOILED.items()}
-    feedback = (course / "feedback" / "stripped" / ONE / f"{ONE}.html").read_text(encoding="utf-8")
-    assert "had lost its marks" in feedback
-    assert "All 8 properties hold." in feedback
-    exits = course / "autograded" / "exits_inside" / ONE / f"{ONE}.ipynb"
-    assert "ended its process (exit status 1)" in exits.read_text(encoding="utf-8")
