@@ -162,3 +162,30 @@ def is_alive(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_a_recorded_run_is_played_again_and_saved(visit, tmp_path):
+    visitor = visit()
+    page = visitor.page
+    page.get_by_role("tab", name="Replay").click()
+    page.locator(".mlr").wait_for(timeout=60_000)
+    page.get_by_label("Recorded run", exact=True).select_option("a100-continuous")
+    visitor.wait("() => document.querySelector('.mlr-clock').textContent.includes('of 175')")
+    page.locator(".mlr-play").click()
+    page.locator(".mlr-play:text-is('Pause')").wait_for(timeout=30_000)
+    clock = "document.querySelector('.mlr-clock').textContent"
+    step = f"Number(/step (\\d+) of/.exec({clock})[1])"
+    visitor.wait(f"() => {{ const at = {step}; return at > 3 && at < 170; }}")
+    page.locator(".mlr-play").click()
+    page.locator(".mlr-play:text-is('Play')").wait_for(timeout=30_000)
+    for button, suffix in (("CSV", ".csv"), ("PNG", ".png"), ("Perfetto JSON", ".trace.json")):
+        with page.expect_download(timeout=60_000) as download:
+            page.locator(".mlr").get_by_role("button", name=button).click()
+        assert download.value.suggested_filename == f"a100-continuous{suffix}"
+        download.value.save_as(tmp_path / f"saved{suffix}")
+        assert (tmp_path / f"saved{suffix}").stat().st_size > 10_000
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text("{}")
+    page.locator(".mlr-file").set_input_files(wrong)
+    visitor.wait("() => document.querySelector('.mlr-note').textContent.includes('Line 1')")
+    visitor.check_clean()

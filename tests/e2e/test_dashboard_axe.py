@@ -15,7 +15,7 @@ from tests.e2e.dashboard import DashboardServer, Visitor
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 AXE = "axe-core@4.10.3"
-TABS = ("Live", "Compare", "Curve", "Cluster", "Class")
+TABS = ("Live", "Compare", "Curve", "Cluster", "Replay", "Class")
 RUN = """async () => {
     const found = await axe.run(document.querySelector('.mld'));
     return found.violations
@@ -58,7 +58,7 @@ def test_axe_finds_no_serious_fault_on_any_tab(browser, server, axe: str, theme:
     for tab in TABS:
         page.get_by_role("tab", name=tab).click()
         page.locator(f".mld-tab[aria-selected=true]:text-is('{tab}')").wait_for()
-        page.locator(".mld-form").first.wait_for(timeout=30_000)
+        page.locator(".mld-form, .mlr").first.wait_for(timeout=30_000)
         page.wait_for_timeout(2000)  # figures draw and tables fill
         found[tab] = page.evaluate(RUN)
     context.close()

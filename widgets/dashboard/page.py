@@ -38,7 +38,7 @@ class Dashboard:
         self.engines = Engines(url, key=key or "") if url else Engines.from_environment()
         self.makers: dict[str, Callable[[], ipywidgets.Widget]] = {
             "Live": self._live_panel, "Compare": self._compare, "Curve": self._curve,
-            "Cluster": self._cluster, "Class": self._class,
+            "Cluster": self._cluster, "Replay": self._replay, "Class": self._class,
         }  # fmt: skip
         self.frame = Frame(list(self.makers))
         self.body = ipywidgets.Box()
@@ -81,6 +81,8 @@ class Dashboard:
     # ── the engine ──────────────────────────────────────────────────────────────────────────
 
     def _make_live(self) -> None:
+        import httpx  # noqa: F401 (needed to follow: loaded now, while a kernel waits for its page)
+
         from minillm.telemetry import Sampler
 
         self._sampler = Sampler(keep=KEPT_SAMPLES)
@@ -157,6 +159,11 @@ class Dashboard:
         from widgets.dashboard.cluster import ClusterTab
 
         return self._open("Cluster", ClusterTab())
+
+    def _replay(self) -> ipywidgets.Widget:
+        from widgets.dashboard.replay import ReplayTab
+
+        return self._open("Replay", ReplayTab())
 
     def _class(self) -> ipywidgets.Widget:
         if not threads_work():
