@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grading.exercise import Exercise, Property, calls, equals, run_function, same
-from grading.isolate import IN_PROCESS
+from grading.isolate import IN_PROCESS, sandbox
 from grading.limits import Limits
 from grading.plain import NotPlainError, plain
 
@@ -190,6 +190,16 @@ def test_an_endless_loop_ends_in_this_process_too(exercise, monkeypatch):
     assert "did not end within 30,000 lines" in report.groups[0].got
     assert report.groups[1].points == 1
     assert sys.gettrace() is None or "grading" not in repr(sys.gettrace())
+    assert report.remark.endswith("Marks are given in the installed course.")
+
+
+def test_code_that_never_ends_gets_fewer_lines_each_time(monkeypatch):
+    monkeypatch.setenv(IN_PROCESS, "1")
+    limits = Limits(lines=30_000, deaths=2)
+    with sandbox("", run_function, {"f": endless}, limits) as box:
+        errors = [outcome.error for outcome in box.run([{"name": "f", "args": [1]}] * 4)]
+    lines = [error.rsplit(maxsplit=2)[1] for error in errors]
+    assert lines == ["30,000", "30,000", "1,500", "1,500"]
 
 
 def test_what_cannot_be_pickled_is_told(exercise):
