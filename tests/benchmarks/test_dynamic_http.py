@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.dynamic_http import CASES, Case, Result, brief, burst, expected, measure, row
+from benchmarks.dynamic_http import (
+    CASES,
+    Case,
+    Result,
+    brief,
+    burst,
+    expected,
+    measure,
+    row,
+    server_process,
+)
 
 
 def test_what_is_expected_is_what_the_rule_says():
@@ -22,23 +32,28 @@ def test_what_is_expected_is_what_the_rule_says():
 
 def test_one_case_is_measured_over_http():
     case = Case("20 at once", burst(20), service_ms=20.0, max_size=8, delay_ms=0.0)
-    result = measure(case, repeat=1)
-    assert [size for _, size in result.expected] == [8, 8, 4]
-    assert result.sizes_agree
-    assert [round(ms) for ms, _ in result.expected] == [0, 20, 40]
-    assert result.off_ms == result.worst_ms
+    with server_process() as line:
+        result = measure(line, case, repeat=1)
+    assert [(round(ms), size) for ms, size in result.expected] == [(0, 8), (20, 8), (40, 4)]
+    assert len(result.agreeing) == 1  # one call of twenty: no time decides
     assert -3 < result.off_ms < 500
-    assert row(result).startswith("| 20 at once | 8 at 0, 8 at 20, 4 at 40 | 8 at ")
+    line = row(result)
+    assert line.startswith("| 20 at once | 8 at 0, 8 at 20, 4 at 40 | 8 at ")
+    assert line.endswith(" | 1 of 1 | – |")
 
 
-def test_a_size_that_differs_is_told():
-    result = Result(Case("two", burst(2)), [(0.0, 2)], [[(1.0, 2)], [(1.0, 1), (2.0, 1)]])
-    assert not result.sizes_agree
-    assert not result.kept
-    assert result.off_ms is None
-    assert "sizes differ" in row(result)
-    late = Result(Case("two", burst(2)), [(0.0, 2)], [[(14.0, 2)], [(16.0, 2)], [(40.0, 2)]])
-    assert (late.off_ms, late.worst_ms, late.kept) == (pytest.approx(16.0), 40.0, False)
+def test_sizes_and_times_decide_together():
+    two = Case("two", burst(2))
+    apart = [(1.0, 1), (2.0, 1)]
+    kept = Result(two, [(0.0, 2)], [[(14.0, 2)], [(16.0, 2)], apart])
+    assert (kept.off_ms, kept.kept, len(kept.agreeing)) == (pytest.approx(15.0), True, 2)
+    late = Result(two, [(0.0, 2)], [[(14.0, 2)], [(16.0, 2)], [(40.0, 2)]])
+    assert (late.off_ms, late.kept) == (pytest.approx(16.0), False)
+    other = Result(two, [(0.0, 2)], [[(1.0, 2)], apart])
+    assert not other.kept
+    none = Result(two, [(0.0, 2)], [apart])
+    assert (none.off_ms, none.kept) == (None, False)
+    assert "| 1 at 1, 1 at 2 | – | 0 of 1 |" in row(none)
 
 
 def test_many_batches_are_told_briefly():

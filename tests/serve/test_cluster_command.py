@@ -279,9 +279,9 @@ def test_real_models_have_their_own_gpus(two_gpus: None, monkeypatch: pytest.Mon
     [
         (["--replicas", "3"], "3 replicas of a real model need 3 GPUs, but 2 can be used here: "),
         (["--replicas", "3"], "give --replicas 2, --device cpu, or --simulate."),
-        (["--replicas", "2", "-tp", "2"], "2 replicas of a real model on 2 GPUs each need 4 GPUs, "),
-        (["--replicas", "2", "-tp", "2"], "but 2 can be used here: give --replicas 1, --device cpu"),
-        (["--replicas", "1", "-tp", "3"], "1 replica of a real model on 3 GPUs needs 3 GPUs, but 2"),
+        (["--replicas", "2", "-tp", "2"], "2 replicas of a real model on 2 GPUs each need 4 GPUs"),
+        (["--replicas", "2", "-tp", "2"], "but 2 can be used here: give --replicas 1, --device"),
+        (["--replicas", "1", "-tp", "3"], "1 replica of a real model on 3 GPUs needs 3 GPUs, but"),
         (["--replicas", "1", "-tp", "3"], "here: give --device cpu, or --simulate."),
         (["--replicas", "3", "-tp", "3", "-pp", "2"], "on 6 GPUs each need 18 GPUs, but 2 can"),
     ],
