@@ -70,14 +70,16 @@ def _lead(every: Sequence[Standing]) -> str:
 def _figures(every: Sequence[Standing]) -> str:
     checks = [each.check for each in every if each.check is not None]
     points, of = sum(one.points for one in checks), sum(one.of for one in checks)
-    runs = "check" if len(checks) == 1 else "checks"
+    checked = (f"{points:g}", f"{of:g}", f"points in {len(checks)} check{'s' * (len(checks) > 1)}")
+    if not checks:
+        checked = (0, sum(each.has_check for each in every), "checks run")
     figures = [
         (sum(each.is_done for each in every), len(every), "lessons done"),
         (
             sum(each.predicted for each in every),
             sum(len(each.lesson.predictions) for each in every), "predictions locked",
         ),
-        (f"{points:g}", f"{of:g}", f"points in {len(checks)} {runs}"),
+        checked,
         (
             sum(each.right for each in every), sum(each.lesson.questions for each in every),
             "quiz questions right",

@@ -73,7 +73,9 @@ def test_the_page_stands_alone():
 
 
 def test_a_page_of_nobodys_work_is_honest():
-    assert "has not begun the course yet" in summary_page("Ada", {}, NOW)
+    nobody = summary_page("Ada", {}, NOW)
+    assert "has not begun the course yet" in nobody
+    assert "<b>0 <small>of 12</small></b><span>checks run</span>" in nobody
     one = summary_page("Ada", finished("00", 3), NOW)
     assert "1 of 13 lessons</b> done, on 3 December 2026." in one
 
