@@ -26,6 +26,7 @@ from grading.outcome import Outcome, Run
 from grading.report import CheckReport, Group
 
 SHRINK_TRIES = 120
+NO_ANSWER = "an answer"  # what is expected where none came
 Expected = str
 Got = str
 Finding = tuple[Expected, Got] | None  # None: the property holds
@@ -163,7 +164,7 @@ def _judged(prop: Property, outcomes: Mapping[str, Outcome], rerun: Rerun, count
 
 def _find(prop: Property, call: Call, outcome: Outcome) -> Finding | Skip:
     if outcome.error is not None:
-        return "an answer", outcome.error
+        return NO_ANSWER, outcome.error
     return prop.finding(call.args, outcome.value)
 
 

@@ -56,6 +56,14 @@ def _grade_one(student: str, exercise: str, path: Path, hidden: bool) -> Iterato
         yield Line(student, exercise, question.name, one.score, question.points, one.reason)
 
 
+def progress(line: Line) -> str:
+    """What is printed of a line while the others are graded."""
+    if not line.exercise:
+        return f"{line.student}: not graded. {line.reason}"
+    where = f"{line.student} {line.exercise} {line.question}"
+    return f"{where}: {line.score:g} of {line.max:g}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m grading.grade", description=__doc__,
@@ -75,7 +83,7 @@ def main() -> int:
         for line in grade_folder(options.folder, hidden=not options.public):
             table.add(line)
             lines.append(line)
-            print(f"{line.student} {line.exercise} {line.question}: {line.score:g} of {line.max:g}")
+            print(progress(line))
     write_students(beside(options.out), lines)
     print("", *summary(lines), sep="\n")
     print(f"\n{options.out}: a line a question; {beside(options.out)}: a line a student")

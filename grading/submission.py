@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from textwrap import shorten
 
 import nbformat
 from nbformat import NotebookNode
@@ -19,11 +20,13 @@ from nbformat import NotebookNode
 from grading.build import Block, blocks
 from grading.cells import FromCells, defines, python_lines
 from grading.child import NO_EXERCISE
+from grading.exercise import NO_ANSWER
 from grading.isolate import ChildProcess
 from grading.limits import Limits
 from grading.report import CheckReport, Group
 
 MAX_NOTEBOOK_BYTES = 8 << 20
+MAX_SHOWN = 200  # characters of an answer in a reason
 
 
 class SubmissionError(ValueError):
@@ -54,7 +57,12 @@ class Graded:
     def reason(self) -> str:
         """Why points are missing, in one sentence; empty for full marks."""
         failure = self.report.first_failure
-        return "" if failure is None else f"{failure.name}: {failure.got}"
+        if failure is None:
+            return self.report.remark
+        if failure.expected == NO_ANSWER:
+            return f"{failure.name}: {failure.got}"
+        expected, got = (shorten(text, MAX_SHOWN) for text in (failure.expected, failure.got))
+        return f"{failure.name}: expected {expected}, got {got}"
 
 
 def questions(exercise: str) -> list[Question]:
@@ -120,7 +128,7 @@ def _report(
     try:
         return (both if hidden else examine)(exercise, **objects)
     except Exception as error:  # a fault of ours must not cost the other questions
-        failure = Group("can be checked", False, 0, question.points, "", "", "a check", str(error))
+        failure = Group("can be checked", False, 0, question.points, "", "", NO_ANSWER, str(error))
         return CheckReport(exercise, (failure,))
 
 

@@ -84,4 +84,6 @@ def _points(value: float | None) -> str:
 
 def _cell(value: object) -> object:
     """A value as it is safe in a spreadsheet: a text that looks like a formula stays a text."""
+    if isinstance(value, float):
+        return _points(value)
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
