@@ -17,7 +17,7 @@ import pytest
 from tests.capabilities import find_program, missing
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Playwright
 
     from tests.e2e.lab import LabPage, LabServer
 
@@ -41,19 +41,24 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 # One browser a module and not a session: while Playwright's synchronous interface is open, this
 # thread has a running event loop, and tests elsewhere need to start their own.
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         missing("the Python package playwright")
+    with sync_playwright() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
     from tests.e2e.lab import CHROMIUM_ARGUMENTS
 
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=chromium, headless=True, args=list(CHROMIUM_ARGUMENTS)
-        )
-        yield opened
-        opened.close()
+    opened = playwright.chromium.launch(
+        executable_path=chromium, headless=True, args=list(CHROMIUM_ARGUMENTS)
+    )
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

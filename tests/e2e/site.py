@@ -6,15 +6,16 @@ listing, no guessing of types, no special header. `SitePage` is a LabPage on it.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 import time
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Request
 
 from tests.e2e.lab import OPEN_AND_READY, REPOSITORY, LabPage
 from tools.site.serve import Handler, Server
@@ -97,9 +98,19 @@ class SiteServer:
 class SitePage(LabPage):
     """A page on the site's lab. Its kernel is a worker of the page and ends with it."""
 
-    def __init__(self, page: Page, site: SiteServer) -> None:
+    def __init__(self, page: Page, site: SiteServer, host: str = "127.0.0.1") -> None:
         super().__init__(page, site)
+        self.host, self.url = host, site.url.replace("127.0.0.1", host)
         page.add_init_script(COUNT_PAINTS)
+
+    def _on_request(self, request: Request) -> None:
+        if urlsplit(request.url).hostname != self.host:
+            super()._on_request(request)
+
+    def check_clean(self) -> None:
+        """Nothing on the console, nothing from elsewhere, nothing that isn't there."""
+        super().check_clean()
+        assert self.lab.missing == []
 
     def open_notebook(self, path: str, timeout_s: float = 180.0) -> None:
         self.show_notebook(path, timeout_s)
@@ -107,6 +118,37 @@ class SitePage(LabPage):
 
     def show_notebook(self, path: str, timeout_s: float = 180.0) -> None:
         """Open a notebook and wait until its cells are there; the kernel may still be loading."""
-        address = f"{self.lab.url}/lab/index.html?path={quote(path, safe='')}"
+        address = f"{self.url}/lab/index.html?path={quote(path, safe='')}"
         self.page.goto(address, timeout=timeout_s * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=timeout_s * 1000)
+
+    def set_source(self, cell_id: str, source: str) -> None:
+        """Type into a cell."""
+        self.page.evaluate(
+            """([id, source]) => {
+                const notebook = window.jupyterapp.shell.currentWidget.content;
+                const cell = notebook.widgets.find(cell => cell.model.id === id);
+                cell.model.sharedModel.setSource(source);
+            }""",
+            [cell_id, source],
+        )
+
+    def run_cell(self, cell_id: str, source: str | None = None, timeout_s: float = 180.0) -> str:
+        """Run one cell, with another source if one is given; its outputs as JSON text."""
+        if source is not None:
+            self.set_source(cell_id, source)
+        self.page.evaluate(
+            """id => {
+                const notebook = window.jupyterapp.shell.currentWidget.content;
+                notebook.activeCellIndex = notebook.widgets.findIndex(c => c.model.id === id);
+                window.minillmRun = {done: false};
+                void window.jupyterapp.commands.execute('notebook:run-cell')
+                    .finally(() => { window.minillmRun = {done: true, error: null}; });
+            }""",
+            cell_id,
+        )
+        self.page.wait_for_function(
+            "() => window.minillmRun.done", timeout=timeout_s * 1000, polling=200
+        )
+        cell = next(cell for cell in self.cells() if cell["id"] == cell_id)
+        return json.dumps(cell["outputs"], ensure_ascii=False)

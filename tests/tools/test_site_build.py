@@ -11,8 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tools.site import build, lite, runtime, wheel
+from tools.site import build, environment, fetch, lite, runtime, wheel
 from tools.site.errors import SiteError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,3 +188,35 @@ def test_a_build_that_breaks_off_leaves_the_old_site_alone(tmp_path, monkeypatch
         build.build_site(tmp_path, tmp_path / "venv", tmp_path / "dist" / "site")
     assert (tmp_path / "dist" / "site" / "index.html").read_text() == "the old one"
     assert list((tmp_path / "build").iterdir()) == []
+
+
+# ── what is pinned, and who publishes ───────────────────────────────────────────────────────────
+
+
+def test_every_package_of_the_builds_environment_is_pinned_with_hashes():
+    text = environment.REQUIREMENTS.read_text(encoding="utf-8")
+    entries = [entry for entry in text.replace("\\\n", "").splitlines() if entry[:1].isalnum()]
+    assert {"jupyterlite-core", "jupyterlite-pyodide-kernel", "setuptools", "packaging"} <= {
+        entry.split("==")[0] for entry in entries
+    }
+    for entry in entries:
+        assert "==" in entry, entry
+        assert "--hash=sha256:" in entry, entry
+
+
+def test_the_site_has_the_installed_courses_widgets():
+    course = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    for wheel_name in fetch.read_lock():
+        if wheel_name.startswith(("anywidget-", "ipywidgets-", "jupyterlab_widgets-")):
+            assert f"\n{fetch.requirement(wheel_name)}\n" in course
+
+
+def test_the_workflow_publishes_what_make_site_builds():
+    path = ROOT / ".github" / "workflows" / "pages.yml"
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    steps = jobs["build"]["steps"]
+    built = next(index for index, step in enumerate(steps) if step.get("run") == "make site")
+    uploaded = steps[built + 1]
+    assert uploaded["uses"].startswith("actions/upload-pages-artifact@")
+    assert uploaded["with"]["path"] == "dist/site"
+    assert jobs["deploy"]["needs"] == "build"

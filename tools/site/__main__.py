@@ -8,6 +8,7 @@ is there.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,13 +26,14 @@ def main(arguments: list[str]) -> int:
         "--output", type=Path, default=ROOT / "dist" / "site", help="the folder (dist/site)"
     )
     output = parser.parse_args(arguments).output.absolute()
-    if Path(sys.prefix) != VENV:
+    if not (VENV.exists() and VENV.samefile(sys.prefix)):
         python = environment.make_environment(VENV)
         command = [str(python), "-m", "tools.site", f"--output={output}"]
         return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL).returncode
 
     from tools.site.build import build_site  # it needs what is only in the environment
 
+    os.umask(0o022)  # files that a web server may read; and their modes are part of a wheel
     build_site(ROOT, VENV, output)
     return 0
 
