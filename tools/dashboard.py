@@ -47,7 +47,7 @@ START_LIMIT_S, STOP_LIMIT_S = 180.0, 12.0
 TICK_S = 0.25
 # Kernels that wait for visitors, with the page made; the next one is begun only when the page of
 # the one before is up, for it would take its time.
-WAITING_KERNELS, REFILL_S = 2, 5.0
+WAITING_KERNELS, REFILL_S = 3, 5.0
 # Few enough blocks and slots that a burst fills them: one sees who waits, and who is thrown out.
 SLOTS, BLOCKS, BLOCK_SIZE, BUDGET = 12, 256, 16, 256
 MOST_BUDGET = 8192  # tokens in a step for which memory is set aside: a whole prompt, unchunked
@@ -117,6 +117,7 @@ def voila_command(port: int, cull_after_s: int) -> list[str]:
         "--no-browser",
         "--template=minillm",
         "--VoilaConfiguration.preheat_kernel=True",
+        "--VoilaConfiguration.multi_kernel_manager_class=tools.voila_kernels.PatientKernelManager",
         f"--VoilaConfiguration.default_pool_size={WAITING_KERNELS}",
         f"--VoilaKernelManager.fill_delay={REFILL_S}",
         # Voila does not end the kernels of pages that were closed: this does.

@@ -167,6 +167,7 @@ class ClassClient:
             "base_url": self.url,
             "timeout": httpx.Timeout(patience_s, connect=CONNECT_S),
             "trust_env": False,  # the class is in this room, not behind a proxy
+            "verify": self.url.startswith("https:"),  # without TLS its certificates need not load
         }
 
     def _lost(self, error: Exception) -> ConnectionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -58,7 +59,7 @@ class DashboardServer:
         found = []
         for process in self.children():
             try:
-                line = process.cmdline()
+                line = " ".join(process.cmdline())
             except psutil.Error:
                 continue
             if all(word in line for word in words):
@@ -66,7 +67,14 @@ class DashboardServer:
         return found
 
     def kernels(self) -> list[psutil.Process]:
+        """All of them: those of pages and those that wait for one."""
         return self.find("ipykernel_launcher")
+
+    def kernel_of(self, page: Page) -> psutil.Process:
+        """The kernel behind a page."""
+        config = page.locator("#jupyter-config-data").inner_text()
+        (kernel,) = self.find("ipykernel_launcher", json.loads(config)["kernelId"])
+        return kernel
 
     def interrupt(self) -> int:
         """Ctrl-C, and the exit status."""
