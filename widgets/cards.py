@@ -57,6 +57,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: boo
     )
 
 
+def broad(svg: str) -> str:
+    """A picture with much in it: where the card is narrow it scrolls and stays readable."""
+    return f'<div class="ml-scroll ml-broad">{svg}</div>'
+
+
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The same table in plain text, columns aligned."""
     lines = [[_cell(value) for value in row] for row in [columns, *rows]]

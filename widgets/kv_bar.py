@@ -151,7 +151,9 @@ class KvBar:
         scale = max(2.4 * reads.weights, 1.1 * (reads.weights + self.fullest().kv))
         note = f"{reads.context:,} tokens × {_bytes(reads.per_token)} of KV each"
         return cards.card(
-            cards.head(title, self._where), bar_svg(reads, scale), f'<p class="ml-note">{note}</p>'
+            cards.head(title, self._where),
+            cards.broad(bar_svg(reads, scale)),
+            f'<p class="ml-note">{note}</p>',
         )
 
     def _repr_mimebundle_(self, **kwargs: object) -> object:
@@ -203,7 +205,9 @@ class ReadsPanel:
         )
         kind = "ml-note" if fits else "ml-bad"
         self.shown.value = cards.card(
-            cards.head(title, note), bar_svg(reads, scale), f'<p class="{kind}">{remark}</p>'
+            cards.head(title, note),
+            cards.broad(bar_svg(reads, scale)),
+            f'<p class="{kind}">{remark}</p>',
         )
 
     def table(self, pairs: list[tuple[int, int]]) -> cards.Html:

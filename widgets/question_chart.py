@@ -20,7 +20,7 @@ from widgets.numbers import number3
 from widgets.question_line import LARGE
 
 WIDTH, HEIGHT = 560.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 22.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 80.0, 16.0, 22.0, 46.0
 Point = tuple[float, float]
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 
-from widgets.labels import LETTER
-
 WIDTH, LEFT, RIGHT = 560.0, 40.0, 520.0
 LARGE = 18.0  # px: the labels' size in a narrow notebook
 GAP = 8.0  # px between a label's end and the middle of two that stand close
 RAISE = 20.0  # px: a second line of labels
+WIDE = 0.66  # a letter's mean width in ems, in bold of a wide font
 
 
 def number_line(
@@ -52,7 +51,7 @@ def number_line(
 
 def _labels(marks: list[tuple[float, str, str]]) -> tuple[list[str], int]:
     """The labels above the line, and on how many lines they stand."""
-    wide = [len(words) * LARGE * LETTER for _, words, _ in marks]
+    wide = [len(words) * LARGE * WIDE for _, words, _ in marks]
     if len(marks) == 1:
         return [_text(_inside(marks[0][0], wide[0]), 24, *marks[0][1:])], 1
     (a, b), (a_wide, b_wide) = sorted(marks), (w for _, w in sorted(zip(marks, wide, strict=True)))
@@ -83,7 +82,7 @@ def _fifths(low: float, high: float) -> list[float]:
 
 def _tick(x: float, y: float, words: str, between: bool) -> str:
     """A tick and its label; those between the ends and the middle go where it is narrow."""
-    place = _inside(x, len(words) * LARGE * LETTER)
+    place = _inside(x, len(words) * LARGE * WIDE)
     kind = ' class="ml-roomy"' if between else ""
     return (
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 4:g}" y2="{y + 4:g}" stroke="var(--ml-line)"/>'

@@ -83,7 +83,7 @@ class StepChart:
 
     def show(self) -> None:
         """Draw what there is."""
-        self.widget.value = cards.card(cards.head(self.headline()), self.svg())
+        self.widget.value = cards.card(cards.head(self.headline()), cards.broad(self.svg()))
 
     def headline(self) -> str:
         """What the shortest and the longest prompt of the last curve cost."""
@@ -105,7 +105,8 @@ class StepChart:
         ]  # fmt: skip
         where = "\n".join(_origin(curve) for curve in self.curves.values())
         title = self.headline()
-        picture = f"<details><summary>The chart as a still picture</summary>{self.svg()}</details>"
+        still = cards.broad(self.svg())
+        picture = f"<details><summary>The chart as a still picture</summary>{still}</details>"
         html = cards.card(cards.head(title, where), cards.table(COLUMNS, rows), picture)
         return cards.Html(html, f"{title}\n{cards.text_table(COLUMNS, rows)}\n{where}")
 

@@ -84,3 +84,9 @@ test("the card tells the wait, and of what has not come yet only when it comes",
   assert.deepEqual(lines.map(([label]) => label), ["Arrives", "Waited", "In a slot", "Wants", "Left"]);
   assert.equal(dotContent(victim, victim.arrive - 1).state, "still to arrive");
 });
+
+test("a run that is over is shown when most waited", () => {
+  const run = new QueueRun(lane());
+  const t = run.busiest;
+  assert.equal(run.countAt("waiting", t), Math.max(...run.waiting));
+});

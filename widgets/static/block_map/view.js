@@ -14,10 +14,10 @@ import { dots, paintBars, paintMap, paintUse } from "./paint.js";
 const BEFORE = 7; // steps: the first of the three frames
 const MANY_OWNERS = 6; // more at once are not told apart by hue
 const LEGEND = [
-  ["owned", "held by one request, filled as far as its tokens go"],
+  ["owned", "held by one request, filled by its tokens"],
   ["shared", "shared prefix, read by several"],
   ["hit", "found by a prefix in this step"],
-  ["taken", "given back by a preempted request"],
+  ["taken", "given back when preempted"],
   ["cached", "cached, can be evicted"],
   ["free", "free"],
 ];

@@ -48,12 +48,18 @@ export function paintLimit(ctx, theme, x, y, slo, grabbed) {
 }
 
 /** The words at the limit; they are labels too, so that others keep off. */
-function limitWords(ctx, theme, labels, x, y, slo) {
+function limitWords(theme, labels, x, y, slo) {
   if (slo === null) return;
   const at = x.at(slo);
-  const words = `meets the SLO: ITL ≤ ${plain(slo)}\u2009ms`;
-  labels.beside(words, at, y.end + 12, { size: 11.5, weight: 650, color: theme.okText, places: "w e", gap: 6, force: true });
-  labels.beside("too slow per user", at, y.end + 12, { size: 11.5, color: theme.ink3, places: "e", gap: 6 });
+  const limit = `ITL ≤ ${plain(slo)}\u2009ms`;
+  const style = { size: 11.5, weight: 650, color: theme.okText, gap: 6 };
+  for (const [places, words] of [["w", `meets the SLO: ${limit}`], ["w", limit], ["e", limit]]) {
+    for (let down = 12; down < 100; down += 18) {
+      if (!labels.beside(words, at, y.end + down, { ...style, places })) continue;
+      labels.beside("too slow per user", at, y.end + down, { size: 11.5, color: theme.ink3, places: "e", gap: 6 });
+      return;
+    }
+  }
 }
 
 function paintFront(ctx, theme, ahead, place) {
@@ -124,8 +130,8 @@ export function paintLines(ctx, theme, { data, slo, x, y }) {
     labels.block([px - 6, py - 6, px + 6, py + 6]);
     found.push({ published: one, x: px, y: py });
   }
-  limitWords(ctx, theme, labels, x, y, slo);
   nameLines(labels, theme, data, ahead, place);
+  limitWords(theme, labels, x, y, slo);
   numberPoints(labels, theme, data, found);
   return found;
 }

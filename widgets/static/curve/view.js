@@ -2,6 +2,7 @@
 
 import { element, toolButton } from "../shared/dom.js";
 import { number3, plain } from "../shared/format.js";
+import { TINY_FIGURE } from "../shared/figure.js";
 import { Plot } from "../shared/plot.js";
 import { logRange, plotScale } from "../shared/scale.js";
 import { sweetSpot } from "./findings.js";
@@ -10,6 +11,12 @@ import { paintTables } from "./tables.js";
 
 const GRAB_PX = 7; // how near the limit the pointer grabs it
 const TOLD_MS = 250; // the kernel hears of a dragged limit at most this often
+const FOOT = 62; // px: axis, caption, and the tools at its left
+const TINY_FOOT = 96; // … under it
+
+function footOf(width) {
+  return width < TINY_FIGURE ? TINY_FOOT : FOOT;
+}
 
 export class CurveView extends Plot {
   constructor(model, el) {
@@ -49,7 +56,7 @@ export class CurveView extends Plot {
   }
 
   heightFor(width) {
-    return Math.round(Math.min(Math.max(width * 0.58, 300), 560)) + 56;
+    return Math.round(Math.min(Math.max(width * 0.58, 300), 560)) - 6 + footOf(width);
   }
 
   scales(width, height) {
@@ -60,7 +67,7 @@ export class CurveView extends Plot {
     const left = 62;
     return [
       plotScale(...logRange(ms, 1.12), left, width - 8, true),
-      plotScale(...logRange(tok, 1.6), height - 62, 24, true),
+      plotScale(...logRange(tok, 1.6), height - footOf(width), 24, true),
     ];
   }
 

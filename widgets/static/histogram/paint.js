@@ -4,24 +4,38 @@ import { duration, fixed, plain, whole } from "../shared/format.js";
 import { line, text } from "../shared/pen.js";
 import { Labels } from "../shared/plot.js";
 import { plotScale, plotTicks } from "../shared/scale.js";
+import { font } from "../shared/theme.js";
 import { barCounts, barEdges, flooredShare } from "./bars.js";
 
 const CHART_TALL = 92;
 const FOOT_TALL = 48; // axis, and what lies beyond it
 const CELL_TALL = 38; // a figure and its name
-const WIDEST = 66; // px: "9,999 ms" at 15 px
 
-/** How a head stands in so much width: {perRow, size: of the figures, tall}; limited: with "in SLO". */
-export function headLayout(wide, limited) {
-  const count = limited ? 4 : 3;
+/** What stands above a histogram: [[name, figure]]. */
+function headFigures(figures, name, limited) {
+  const time = (value) => duration(value, name === "ttft");
+  const p99 = figures.n && figures.few ? "too few" : time(figures.p99);
+  const shown = [["p50", time(figures.p50)], ["p95", time(figures.p95)], ["p99", p99]];
+  return limited ? [...shown, ["in SLO", flooredShare(figures.within)]] : shown;
+}
+
+/**
+ * How the heads stand in so much width each, so that no figure touches the next: {perRow, size, tall}.
+ * limits: by metric; names: of the metrics shown.
+ */
+export function headLayout(ctx, lanes, names, limits, wide) {
+  const all = lanes.flatMap((lane) => names.map((name) => headFigures(lane.metrics[name], name, limits[name] !== undefined)));
+  ctx.font = font(15, 650);
+  const widest = Math.max(...all.flat().map(([, words]) => ctx.measureText(words).width));
+  const count = Math.max(...all.map((figures) => figures.length));
   const room = wide / count - 10;
-  const perRow = room >= WIDEST * (12.5 / 15) ? count : 2;
-  return { perRow, size: room >= WIDEST || perRow === 2 ? 15 : 12.5, tall: 36 + CELL_TALL * Math.ceil(count / perRow) };
+  const perRow = room >= (widest * 12.5) / 15 ? count : 2;
+  return { perRow, size: room >= widest || perRow === 2 ? 15 : 12.5, tall: 36 + CELL_TALL * Math.ceil(count / perRow) };
 }
 
 /** Height of a histogram with its head. */
-export function panelTall(wide, limited) {
-  return headLayout(wide, limited).tall + CHART_TALL + FOOT_TALL;
+export function panelTall(head) {
+  return head.tall + CHART_TALL + FOOT_TALL;
 }
 
 export const METRIC_NAMES = {
@@ -29,9 +43,8 @@ export const METRIC_NAMES = {
 };
 
 /** Paint a metric of a lane into left…left + wide; returns its bars: [{x, y, low, high, count}]. */
-export function paintHistogram(ctx, theme, { lane, name, span, log, limit, left, top, wide, limited, tallest, perDecade }) {
+export function paintHistogram(ctx, theme, { lane, name, span, log, limit, left, top, wide, head, tallest, perDecade }) {
   const figures = lane.metrics[name];
-  const head = headLayout(wide, limited);
   paintHead(ctx, theme, { figures, name, limit, left, top, wide, head });
   if (!span) {
     text(ctx, "nothing yet", left, top + head.tall + 40, { color: theme.ink3 });
@@ -82,11 +95,7 @@ function paintHead(ctx, theme, { figures, name, limit, left, top, wide, head }) 
   const width = text(ctx, title, left, top + 10, { size: 13, weight: 650, color: theme.ink });
   if (wide > width + 130) text(ctx, short, left + width + 8, top + 10.5, { size: 11.5, color: theme.ink3 });
   text(ctx, `n = ${whole(figures.n)}`, left + wide, top + 10, { color: theme.ink3, align: "right" });
-  const time = (value) => duration(value, name === "ttft");
-  const p99 = figures.n && figures.few ? "too few" : time(figures.p99);
-  const shown = [["p50", time(figures.p50)], ["p95", time(figures.p95)], ["p99", p99]];
-  if (limit !== null) shown.push(["in SLO", flooredShare(figures.within)]);
-  shown.forEach(([label, value], i) => {
+  headFigures(figures, name, limit !== null).forEach(([label, value], i) => {
     const x = left + ((i % head.perRow) * wide) / head.perRow;
     const y = top + 32 + CELL_TALL * Math.floor(i / head.perRow);
     text(ctx, label, x, y, { color: theme.ink3 });
@@ -110,7 +119,7 @@ function paintAxisOf(ctx, theme, x, y) {
 }
 
 function paintMarks(ctx, theme, x, { figures, limit, y0, y1 }) {
-  const labels = new Labels(ctx, theme, [x.start - 4, y0 - 22, x.end + 4, y1]);
+  const labels = new Labels(ctx, theme, [x.start - 4, y0 - 22, x.end + 3, y1]);
   if (limit !== null && limit < x.high) {
     ctx.strokeStyle = theme.ok;
     ctx.lineWidth = 1.5;
@@ -120,7 +129,7 @@ function paintMarks(ctx, theme, x, { figures, limit, y0, y1 }) {
   }
   if (limit !== null) {
     const words = `SLO ${plain(limit * 1000)}\u2009ms${limit < x.high ? "" : " →"}`;
-    labels.beside(words, Math.min(x.at(limit), x.end + 4), y0 - 10, { weight: 650, color: theme.okText, places: "e w", gap: 2, force: true });
+    labels.beside(words, Math.min(x.at(limit), x.end + 2), y0 - 10, { weight: 650, color: theme.okText, places: "e w", gap: 2, force: true });
   }
   const marks = [["p50", figures.p50], ["p95", figures.p95], ...(figures.few ? [] : [["p99", figures.p99]])];
   marks.forEach(([label, value], i) => {

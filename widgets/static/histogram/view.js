@@ -5,7 +5,7 @@ import { duration, whole } from "../shared/format.js";
 import { text } from "../shared/pen.js";
 import { Plot } from "../shared/plot.js";
 import { axisSpan, flooredShare } from "./bars.js";
-import { METRIC_NAMES, paintHistogram, panelTall, tallestRoot } from "./paint.js";
+import { METRIC_NAMES, headLayout, paintHistogram, panelTall, tallestRoot } from "./paint.js";
 
 const GAP_WIDE = 34;
 const COLUMN_LEAST = 220; // px: narrower, and the metrics stand below each other
@@ -39,13 +39,14 @@ export class HistogramView extends Plot {
     return some.length ? some : ["ttft", "itl", "e2e"];
   }
 
-  /** {columns, wide: px of each, tall: of a panel, limited: whether some metric has a limit}. */
+  /** {columns, wide: px of each, head: layout of the figures, tall: of a panel}. */
   grid(width) {
-    const most = this.names.length;
+    const { names, data } = this;
+    const most = names.length;
     const columns = (width - GAP_WIDE * (most - 1)) / most >= COLUMN_LEAST ? most : 1;
     const wide = (width - GAP_WIDE * (columns - 1)) / columns;
-    const limited = this.names.some((name) => this.data.slo_ms[name] !== undefined);
-    return { columns, wide, limited, tall: panelTall(wide, limited) };
+    const head = headLayout(this.dom.over.getContext("2d"), data.lanes, names, data.slo_ms, wide);
+    return { columns, wide, head, tall: panelTall(head) };
   }
 
   get laneHead() {
@@ -60,7 +61,7 @@ export class HistogramView extends Plot {
 
   draw(ctx, width) {
     const { data, theme, log, names } = this;
-    const { columns, wide, limited, tall } = this.grid(width);
+    const { columns, wide, head, tall } = this.grid(width);
     const perDecade = data.per_decade;
     let top = 0;
     data.lanes.forEach((lane, number) => {
@@ -69,7 +70,7 @@ export class HistogramView extends Plot {
         const limit = data.slo_ms[name] === undefined ? null : data.slo_ms[name] / 1000;
         const span = axisSpan(data.lanes, name, limit, log, perDecade);
         const place = {
-          lane, name, span, log, limit, limited, wide, perDecade, left: (i % columns) * (wide + GAP_WIDE),
+          lane, name, span, log, limit, head, wide, perDecade, left: (i % columns) * (wide + GAP_WIDE),
           top: top + this.laneHead + Math.floor(i / columns) * tall,
           tallest: span && tallestRoot(data.lanes, name, span, log, wide, perDecade),
         };

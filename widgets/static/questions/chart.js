@@ -4,7 +4,7 @@ import { number3 } from "../shared/format.js";
 import { leavesWidget } from "../shared/keys.js";
 import { plotScale, plotTicks } from "../shared/scale.js";
 
-const SIZE = { width: 560, height: 300, left: 62, right: 16, top: 22, bottom: 46 };
+const SIZE = { width: 560, height: 300, left: 76, right: 16, top: 22, bottom: 46 };
 const STEPS = 200; // positions along an axis
 
 /** The axes' scales on the chart's pixels. */

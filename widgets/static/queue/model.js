@@ -95,6 +95,13 @@ export class QueueRun {
     this.slots = Math.max(1, known ?? 0, until.length);
   }
 
+  /** When most waited for the first time (when most were here, if nobody ever did): the moment to show. */
+  get busiest() {
+    const most = Math.max(0, ...this.waiting);
+    const series = most > 0 ? this.waiting : this.system;
+    return this.times[series.indexOf(Math.max(0, ...series))] ?? this.now;
+  }
+
   /**
    * The scene at time t: {arriving: the next, waiting: head of the queue first, served: [{request,
    * slot}], done: the last to leave first}.

@@ -7,6 +7,7 @@ import { count, duration, number3, whole } from "../shared/format.js";
 import { LaneModel } from "../shared/lane.js";
 import { text } from "../shared/pen.js";
 import { Player } from "../shared/player.js";
+import { font } from "../shared/theme.js";
 import { RADIUS, dotPlaces, queueLayout } from "./layout.js";
 import { DONE, QueueRun, SERVED, WAITING, spent, stateAt } from "./model.js";
 import { paintDot, paintPanel, paintStage, sharedLimit } from "./paint.js";
@@ -64,8 +65,9 @@ export class QueueFigure extends Figure {
     return this.runs[lane].run;
   }
 
+  /** The time of the scene: where the cursor is; else now, or of a run that is over its busiest moment. */
   get t() {
-    return this.link.t ?? this.lanes[this.shownLane].now;
+    return this.link.t ?? (this.over ? this.run(this.shownLane).busiest : this.lanes[this.shownLane].now);
   }
 
   showLane(lane) {
@@ -131,14 +133,25 @@ export class QueueFigure extends Figure {
     const end = Math.max(0.05, ...runs.map((run) => run.now));
     const what = measure === "waiting" ? "Requests waiting over time" : "In the system over time";
     const scaleWords = this.lanes.length > 1 ? "; one shared scale" : "";
-    text(ctx, `${what}${scaleWords}`, 0, geometry.captionY, { size: 13, weight: 650, color: theme.ink });
+    ctx.font = font(13, 650);
+    const caption = ctx.measureText(what + scaleWords).width > geometry.width ? what : what + scaleWords;
+    const wide = text(ctx, caption, 0, geometry.captionY, { size: 13, weight: 650, color: theme.ink });
+    if (this.over && this.link.t === null) this.tellMoment(ctx, geometry, geometry.width - wide - 20);
     this.scales = geometry.panels.map((panel) => timeScale(0, end, panel.x0, panel.x1));
     geometry.panels.forEach((panel, lane) => {
       paintPanel(ctx, panel, runs[lane], this.scales[lane], {
         theme, measure, limit, title: this.titleOf(lane), inScene: this.lanes.length > 1 && lane === this.shownLane, aside: model.get("subtitles")[lane] || "",
-        cursor: this.link.t, done: this.lanes[lane].done && runs[lane].requests.length > 0,
+        cursor: this.link.t ?? (this.over && lane === this.shownLane ? this.t : null), done: this.lanes[lane].done && runs[lane].requests.length > 0,
       });
     });
+  }
+
+  /** Which moment of a run that is over the scene shows, as far as there is room to say it. */
+  tellMoment(ctx, geometry, room) {
+    const at = `${this.titleOf(this.shownLane)} at ${duration(this.t)}`;
+    ctx.font = font(11.5);
+    const words = [`shown above: ${at}, its longest queue`, `above: ${at}`].find((each) => ctx.measureText(each).width <= room);
+    if (words) text(ctx, words, geometry.width, geometry.captionY, { size: 11.5, color: this.theme.ink3, align: "right" });
   }
 
   titleOf(lane) {

@@ -33,7 +33,10 @@ export class RooflineView extends Plot {
     const ranges = roofRanges(devices);
     const { panels, height } = roofPanels(devices.length, width);
     devices.forEach((device, i) => this.panel(ctx, device, panels[i], ranges));
-    text(ctx, "FLOP per byte moved (log): for these matrices about the batch size", panels[0].left, height - 46, { color: this.theme.ink2 });
+    ctx.font = font(11);
+    const captions = ["FLOP per byte moved (log): for these matrices about the batch size", "FLOP per byte moved (log)"];
+    const caption = captions.find((words) => panels[0].left + ctx.measureText(words).width < width) ?? "FLOP per byte";
+    text(ctx, caption, panels[0].left, height - 46, { color: this.theme.ink2 });
   }
 
   panel(ctx, device, { left, top, wide, first }, ranges) {
@@ -143,7 +146,10 @@ export class RooflineView extends Plot {
     labels.beside(name, px, py, { weight: 650, color: theme.ink, places: "se s e sw" });
     if (device.peak_flops && (isFirst || dot.batch === 32)) {
       const share = `${peakShare(dot.flops / device.peak_flops)} of peak`;
-      labels.beside(share, px, py + 15, { color: theme.ink2, places: "se s" });
+      const style = { color: theme.ink2, places: "se s" };
+      if (labels.beside(share, px, py + 15, style)) return;
+      labels.ctx.font = font(11, 650); // no room below the name: behind it
+      labels.beside(share, px + 6 + labels.ctx.measureText(name).width, py, { ...style, places: "se" });
     }
   }
 

@@ -88,6 +88,11 @@ export class Figure {
     this.request();
   }
 
+  /** Whether provenance and subtitle stand below the headline, not beside it. */
+  get originBelow() {
+    return false;
+  }
+
   /** The sentence above: what was found; a subclass may add how far a run has come. */
   finding() {
     return this.model.get("headline");
@@ -118,7 +123,7 @@ export class Figure {
     dom.lead.textContent = model.get("lead") || "";
     dom.lead.hidden = !dom.lead.textContent;
     provenance(dom.provenance, this.headers());
-    dom.root.classList.toggle("mlt-many", dom.provenance.childElementCount > 1); // in a row below
+    dom.root.classList.toggle("mlt-below", this.originBelow || dom.provenance.childElementCount > 1);
     this.repaint();
   }
 

@@ -118,6 +118,10 @@ export class Plot extends Figure {
     return this.model.get("data");
   }
 
+  get originBelow() {
+    return true;
+  }
+
   start(traits = []) {
     this.on("change:data", () => { this.heard = performance.now(); });
     super.start(["data", ...traits]);

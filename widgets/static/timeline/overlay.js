@@ -2,7 +2,7 @@
 
 import { ticks } from "../shared/axis.js";
 import { TINY_FIGURE } from "../shared/figure.js";
-import { count, duration, fixed, number3, percent } from "../shared/format.js";
+import { count, duration, fixed, number3, percent, whole } from "../shared/format.js";
 import { arrowHead, cursorFoot, fitted, line, roundRect, text, timeAxis } from "../shared/pen.js";
 import { font } from "../shared/theme.js";
 import { cellHeights, paintVeil } from "./paint.js";
@@ -13,7 +13,6 @@ import { stripLimit } from "./strip.js";
 export function paintOverlay(ctx, s) {
   ctx.clearRect(0, 0, s.geometry.width, s.geometry.height);
   ctx.textBaseline = "middle";
-  if (s.veil && s.cursor) paintVeil(ctx, s, s.cursor.t);
   for (const panel of s.geometry.panels) {
     const lane = s.lanes[panel.lane];
     const free = paintTitle(ctx, s, panel, lane);
@@ -30,6 +29,7 @@ export function paintOverlay(ctx, s) {
     paintWasted(ctx, s, panel, s.lanes[panel.lane]);
     paintStalls(ctx, s, panel, s.lanes[panel.lane]);
   }
+  if (s.veil && s.cursor) paintVeil(ctx, s, s.cursor.t);
   paintCursor(ctx, s);
 }
 
@@ -39,15 +39,17 @@ function paintTitle(ctx, s, panel, lane) {
   const width = text(ctx, title, 0, panel.titleY, { size: 13, weight: 650, color: theme.ink });
   const narrow = geometry.figuresX === null;
   const figures = lane.figures;
-  const beside = narrow && lane.stepCount
+  const words = narrow && lane.stepCount
     ? [`${number3(figures.tok_s)} tok/s`, `${percent(figures.row_padding_fraction)} of rows padding`,
-      lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)].join(" · ")
-    : s.subtitles[panel.lane] || (lane.stepCount ? "" : "has not run yet");
+      lane.done ? `done in ${duration(figures.elapsed_s)}` : duration(figures.elapsed_s)]
+    : [s.subtitles[panel.lane] || (lane.stepCount ? "" : "has not run yet")];
   ctx.font = font(11.5);
   const left = s.mode !== "requests" ? 0 : lane.requests.size - s.rows[panel.lane].length;
-  const part = left > 0 ? `${beside ? " · " : ""}${count(s.rows[panel.lane].length, "request")} of ${lane.requests.size.toLocaleString("en-US")}` : "";
+  const some = left > 0 ? `${count(s.rows[panel.lane].length, "request")} of ${whole(lane.requests.size)}` : "";
+  const parts = [...words, some].filter(Boolean);
   const x = title ? width + 18 : 0;
-  const shown = fitted(ctx, beside + part, geometry.x1 - x);
+  while (parts.length > 1 && ctx.measureText(parts.join(" · ")).width > geometry.x1 - x) parts.pop();
+  const shown = fitted(ctx, parts.join(" · "), geometry.x1 - x);
   return x + text(ctx, shown, x, panel.titleY + 0.5, { size: 11.5, color: theme.ink3 });
 }
 

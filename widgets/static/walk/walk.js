@@ -45,6 +45,7 @@ function renderWalk({ model, el }) {
 
   function draw() {
     const step = steps[at];
+    const held = root.contains(document.activeElement);
     title.textContent = `Iteration ${at + 1} of ${steps.length}`;
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
@@ -53,6 +54,7 @@ function renderWalk({ model, el }) {
       class: `ml-jump${number === at ? " ml-here" : ""}${one.changed ? " ml-changed" : ""}`, type: "button",
       "aria-label": `iteration ${number + 1}${one.changed ? ", someone joins" : ""}`, "aria-current": number === at ? "step" : false, onclick: () => go(number), text: String(number + 1) })));
     say.textContent = step.text;
+    if (held && (!root.contains(document.activeElement) || document.activeElement.disabled)) root.focus(); // the button is gone, or disabled
   }
 
   root.addEventListener("keydown", (event) => {
