@@ -7,6 +7,7 @@ import platform
 from typing import Any
 
 import minillm
+from minillm.telemetry import installed_gpus
 
 
 def version(package: str) -> str | None:
@@ -36,38 +37,14 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def gpus() -> tuple[list[dict[str, Any]], str]:
-    """(name, total and used memory in bytes of each NVIDIA GPU, the state of NVML in words)."""
-    try:
-        import pynvml  # from nvidia-ml-py
-    except ImportError:
-        return [], "n/a (nvidia-ml-py is not installed)"
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return [], f"n/a ({error})"
-    try:
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-            name = pynvml.nvmlDeviceGetName(handle)
-            found.append({"name": name, "memory_total": memory.total, "memory_used": memory.used})
-        return found, f"driver {pynvml.nvmlSystemGetDriverVersion()}"
-    except pynvml.NVMLError as error:
-        return [], f"n/a ({error})"
-    finally:
-        pynvml.nvmlShutdown()
-
-
 def machine() -> dict[str, Any]:
     """The machine as every --json report carries it."""
-    found, _ = gpus()
+    found, _ = installed_gpus()
     return {
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "cpus": usable_cpus(),
-        "gpus": [gpu["name"] for gpu in found],
+        "gpus": [gpu.name for gpu in found],
         "python": platform.python_version(),
         "torch": version("torch"),
         "minillm": minillm.__version__,

@@ -15,11 +15,12 @@ import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from minillm.bench.machine import gpus, usable_cpus
+from minillm.bench.machine import usable_cpus
 from minillm.cli import options, serve
 from minillm.cli.cluster_view import show
 from minillm.cli.options import at_least_one
 from minillm.sim.cluster_spec import REPLICAS_SYNTAX, ReplicaSpec, parse_replicas
+from minillm.telemetry import installed_gpus
 
 if TYPE_CHECKING:
     from minillm.serve.replica import ReplicaPlan
@@ -201,7 +202,7 @@ def gpus_for(device: str, count: int, each: int) -> list[str]:
 
     ValueError if there are too few: two engines on one GPU would both claim its memory.
     """
-    if device not in ("auto", "cuda") or not gpus()[0]:
+    if device not in ("auto", "cuda") or not installed_gpus()[0]:
         return []
     import torch
 

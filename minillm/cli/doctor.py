@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from minillm.bench.machine import cpu_name, gpus, usable_cpus, version
+from minillm.bench.machine import cpu_name, usable_cpus, version
 from minillm.cli import options
 from minillm.cli.output import Output
+from minillm.telemetry import installed_gpus
 
 SUMMARY = "what this machine can run, and why"
 EXAMPLES = """\
@@ -151,14 +152,17 @@ def look_at_model() -> tuple[str, ...]:
 
 
 def look_at_gpu() -> tuple[str, ...]:
-    found, state = gpus()
+    found, state = installed_gpus()
     if not found:
         return OK, f"none; NVML: {state}. The course runs without one."
     texts = [
-        f"{gpu['name']}, {gpu['memory_used'] / 1e9:.1f} of {gpu['memory_total'] / 1e9:.1f} GB used"
-        for gpu in found
+        f"{gpu.name}, {_gb(gpu.memory_used)} of {_gb(gpu.memory_total)} GB used" for gpu in found
     ]
     return OK, f"{'; '.join(texts)}; NVML: {state}"
+
+
+def _gb(num_bytes: float | None) -> str:
+    return "n/a" if num_bytes is None else f"{num_bytes / 1e9:.1f}"
 
 
 def look_at_telemetry() -> tuple[str, ...]:

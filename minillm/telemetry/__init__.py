@@ -12,11 +12,12 @@ itself, on every device. Fields and units: FIELDS.
 
 from minillm.telemetry.engine_meter import ENGINE_FIELDS, EngineMeter
 from minillm.telemetry.fields import FIELDS, GPM_FIELDS, GPU_FIELDS, PROCESS_FIELDS, Reading, Sample
-from minillm.telemetry.gpu import GPUReader, visible_device
+from minillm.telemetry.gpu import GPU, GPUReader, installed_gpus, visible_device
 from minillm.telemetry.process import ProcessReader
 from minillm.telemetry.sampler import Sampler
 
 __all__ = [
-    "ENGINE_FIELDS", "FIELDS", "GPM_FIELDS", "GPU_FIELDS", "PROCESS_FIELDS", "EngineMeter",
-    "GPUReader", "ProcessReader", "Reading", "Sample", "Sampler", "visible_device",
+    "ENGINE_FIELDS", "FIELDS", "GPM_FIELDS", "GPU", "GPU_FIELDS", "PROCESS_FIELDS", "EngineMeter",
+    "GPUReader", "ProcessReader", "Reading", "Sample", "Sampler", "installed_gpus",
+    "visible_device",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from minillm.telemetry.fields import GPM_FIELDS, GPU_FIELDS, Reading
 
@@ -95,15 +95,10 @@ class GPUReader:
         if self.device is None:
             self._reason = "CUDA_VISIBLE_DEVICES hides every GPU"
             return
-        try:
-            self._nvml = self._given or _import_nvml()
-            self._nvml.nvmlInit()
-        except ImportError:
-            self._reason = "nvidia-ml-py is not installed"
+        nvml, self._reason = _opened(self._given)
+        if nvml is None:
             return
-        except Exception as error:
-            self._reason = _why(error)
-            return
+        self._nvml = nvml
         try:
             self._handle = self._find()
         except Exception as error:
@@ -210,10 +205,52 @@ class _Counters:
         self._samples = []
 
 
-def _import_nvml() -> ModuleType:
-    import pynvml  # from nvidia-ml-py; the distribution called pynvml is another, retired one
+class GPU(NamedTuple):
+    """name: "GPU 0" where the driver tells none. Memory in bytes, None where it can't be read."""
 
-    return pynvml
+    name: str
+    memory_total: float | None
+    memory_used: float | None
+
+
+def installed_gpus(nvml: ModuleType | None = None) -> tuple[list[GPU], str]:
+    """(every GPU, those that CUDA_VISIBLE_DEVICES hides too; the state of NVML in words).
+
+    Of a GPU in MIG mode it is the first instance. nvml: the module, for tests.
+    """
+    module, reason = _opened(nvml)
+    if module is None:
+        return [], f"n/a ({reason})"
+    try:
+        found = [_look(GPUReader(index, module)) for index in range(module.nvmlDeviceGetCount())]
+    except Exception as error:
+        return [], f"n/a ({_why(error)})"
+    else:
+        return found, f"driver {_text(_quietly(module.nvmlSystemGetDriverVersion)) or 'n/a'}"
+    finally:
+        _quietly(module.nvmlShutdown)
+
+
+def _look(reader: GPUReader) -> GPU:
+    values = reader.read(0.0).values
+    reader.close()
+    name = reader.name or f"GPU {reader.device}"
+    return GPU(name, values.get("gpu_memory_total"), values.get("gpu_memory"))
+
+
+def _opened(given: ModuleType | None) -> tuple[ModuleType | None, str]:
+    """(NVML, ready to be asked; "") or (None, why not)."""
+    try:
+        if given is None:
+            import pynvml  # of nvidia-ml-py; the distribution called pynvml is a retired one
+
+            given = pynvml
+        given.nvmlInit()
+    except ImportError:
+        return None, "nvidia-ml-py is not installed"
+    except Exception as error:
+        return None, _why(error)
+    return given, ""
 
 
 def _part(value: object, name: str) -> object:

@@ -21,6 +21,7 @@ import pytest
 
 from minillm.cli import build_parser, cluster, serve
 from minillm.serve import nginx
+from minillm.telemetry import GPU
 from tests.capabilities import find_program
 from tests.cli_calls import ROOT, call, refused, start
 from tests.serve.conftest import LIVENESS_S, wait_for
@@ -255,7 +256,8 @@ def test_real_models_share_the_processors(monkeypatch: pytest.MonkeyPatch):
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two GPUs, as far as the command line asks."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(cluster, "gpus", lambda: ([{"name": "H200"}] * 2, "driver 1"))
+    gpus = [GPU("H200", 141e9, 1e9)] * 2
+    monkeypatch.setattr(cluster, "installed_gpus", lambda: (gpus, "driver 1"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -8,7 +8,8 @@ import pynvml  # the real module's constants and error classes
 
 ERRORS = {name: getattr(pynvml, name) for name in dir(pynvml) if name.startswith("NVML_ERROR_")}
 CALLS = (
-    "nvmlInit", "nvmlShutdown", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByUUID",
+    "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex",
+    "nvmlDeviceGetHandleByUUID",
     "nvmlDeviceGetMigMode", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetName",
     "nvmlSystemGetDriverVersion", "nvmlDeviceIsMigDeviceHandle",
     "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlDeviceGetGpuInstanceId",
@@ -58,6 +59,9 @@ class FakeNvml:
 
     def _nvmlShutdown(self):
         self.opened -= 1
+
+    def _nvmlDeviceGetCount(self):
+        return 1
 
     def _nvmlDeviceGetHandleByIndex(self, index):
         if index != 0:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from importlib import metadata
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
-from minillm.telemetry import FIELDS, GPM_FIELDS, GPU_FIELDS, GPUReader, visible_device
+from minillm.telemetry import (
+    FIELDS,
+    GPM_FIELDS,
+    GPU_FIELDS,
+    GPUReader,
+    installed_gpus,
+    visible_device,
+)
 from tests.telemetry.fake_nvml import CALLS, ERRORS, FakeNvml
 
 
@@ -181,3 +190,35 @@ def test_the_retired_distribution_is_not_installed():
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.version("pynvml")
     assert metadata.version("nvidia-ml-py")
+
+
+# ── which GPUs there are ────────────────────────────────────────────────────────────────────
+
+
+def test_the_gpus_of_a_machine():
+    nvml = FakeNvml()
+    assert installed_gpus(nvml) == ([("NVIDIA H200", 141e9, 126.9e9)], "driver 570.00")
+    assert (nvml.opened, nvml.samples) == (0, 0)
+    assert installed_gpus(FakeNvml(mig=True))[0] == [("NVIDIA H200", 18e9, 16.2e9)]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_error_leaves_a_gpu_or_the_reason_why_there_is_none(call):
+    for name, code in ERRORS.items():
+        nvml = FakeNvml()
+        nvml.fail[call] = code
+        found, state = installed_gpus(nvml)
+        if call in ("nvmlInit", "nvmlDeviceGetCount"):
+            assert found == [], name
+            assert re.fullmatch(r"n/a \(.+\)", state), name
+        else:
+            (gpu,) = found
+            assert gpu.name in ("NVIDIA H200", "GPU 0"), name
+            assert gpu.memory_total in (141e9, None), name
+        if call not in ("nvmlShutdown", "nvmlInit"):
+            assert nvml.opened == 0, name
+
+
+def test_without_the_module_it_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert installed_gpus() == ([], "n/a (nvidia-ml-py is not installed)")
