@@ -54,11 +54,13 @@ def place() -> Path | None:
         return None
     if told:
         path = Path(os.path.expanduser(told))
-        return path / NAME if path.is_dir() else path
+        return path / NAME if os.path.isdir(path) else path
     if sys.platform in ("emscripten", "wasi"):
         return Path(f"minillm-{NAME}")
-    import platformdirs
-
+    try:
+        import platformdirs
+    except ImportError:  # without JupyterLab
+        return None
     return Path(platformdirs.user_data_dir("minillm", appauthor=False)) / NAME
 
 

@@ -205,6 +205,9 @@ def test_where_it_lies(monkeypatch, tmp_path):
     assert place().parts[-2:] == ("minillm", "progress.json")
     if sys.platform == "linux":
         assert place() == tmp_path / "data" / "minillm" / "progress.json"
+    with monkeypatch.context() as bare:
+        bare.setitem(sys.modules, "platformdirs", None)
+        assert place() is None
     monkeypatch.setenv(progress_file.UNATTENDED, "{}")
     assert place() is None
     monkeypatch.setenv(progress_file.PLACE, str(tmp_path))
