@@ -6,10 +6,16 @@ Imports minillm, never the other way round; `widgets.frames`, `widgets.headline`
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from widgets.classroom import Desk, Seat
+
+if sys.platform == "emscripten":
+    from widgets import tab
+
+    tab.install()
 
 
 def join(url: str, code: str, nickname: str) -> Seat:

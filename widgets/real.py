@@ -105,7 +105,7 @@ def machine_name(llm: LLM) -> str:
     """What a figure calls its device: your machine, the recorded one, or the GPU by its name."""
     if llm.info.provenance == "measured":
         return "Your machine"
-    return "Recorded machine" if is_machine(llm) else llm.info.device
+    return "The recorded machine" if is_machine(llm) else llm.info.device
 
 
 def origin(llm: LLM) -> str:
