@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -199,6 +200,18 @@ def change_sentence(changes: dict[str, Any], state: dict[str, Any]) -> str:
 _places: dict[tuple[str, str, str], ClassWatch] = {}  # of this kernel, so that cells can run again
 
 
+@contextmanager
+def _sentence_alone() -> Iterator[None]:
+    """What is wrong at the door is shown in the notebook as its sentence, without a traceback."""
+    try:
+        yield
+    except (ClassError, ConnectionError, ValueError) as error:
+        said = [str(error)]
+        error._render_traceback_ = lambda: said  # IPython asks for it
+        raise
+
+
+@_sentence_alone()
 def join(url: str, code: str, nickname: str) -> Seat:
     """Take a seat in a class. Run again, the same cell keeps its seat.
 
@@ -208,7 +221,7 @@ def join(url: str, code: str, nickname: str) -> Seat:
     from widgets.timeline import Timeline
 
     name = (url, code, nickname)
-    before = _places.pop(name, None)
+    before = _places.get(name)  # and it stays there until there is another: its key is its name
     key = before.client.key if isinstance(before, Seat) else ""
     if before is not None:
         before.close()
@@ -224,6 +237,7 @@ def join(url: str, code: str, nickname: str) -> Seat:
     return seat
 
 
+@_sentence_alone()
 def teach(url: str, key: str) -> Desk:
     """The instructor's desk. key: what the server printed when it started.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from minillm.sim import CostModel
 from widgets import class_words
 from widgets.class_client import ClassClient, ClassError, check_url
 from widgets.class_feed import UNSEEN, ClassFeed
-from widgets.classroom import Desk, Exchange, Seat, change_sentence
+from widgets.classroom import Desk, Exchange, Seat, change_sentence, join, teach
 
 HEADER = TraceHeader("simulated", "mock", "m", "none", "continuous", 8, 4, {"max_num_seqs": 2})
 
@@ -278,6 +279,41 @@ def test_what_is_wrong_with_a_seat_is_one_sentence():
         with pytest.raises(ValueError, match="The class's address is like"):
             check_url(wrong)
     assert check_url("10.0.0.5:8000/v1/") == "http://10.0.0.5:8000"
+
+
+def test_a_notebook_shows_the_sentence_and_no_traceback():
+    room = Classroom()
+    with served(room) as (url, _):
+        wrong = [
+            (ClassError, join, (url, "AAAA-AAAA", "Ada"), "not this class's join code"),
+            (ClassError, join, (url, room.code, "x" * 25), "1 to 24 characters, got 25"),
+            (ClassError, join, (url, room.code, "<b>Ada</b>"), "got '<' in it"),
+            (ClassError, join, (url, room.code, "Ada \U0001f600"), "got '\U0001f600' in it"),
+            (ClassError, teach, (url, "no key"), "not this class's join code"),
+            (ValueError, join, ("ftp://x", room.code, "Ada"), "like http://192.168.1.20:8000"),
+        ]
+        for kind, call, arguments, said in wrong:
+            with pytest.raises(kind, match=re.escape(said)) as caught:
+                call(*arguments)
+            assert caught.value._render_traceback_() == [str(caught.value)]
+            assert str(caught.value).count("\n") == 0
+    with pytest.raises(ConnectionError, match="does not answer") as gone:
+        join(url, room.code, "Ada")
+    assert gone.value._render_traceback_() == [str(gone.value)]
+
+
+def test_a_cell_that_runs_again_keeps_its_seat_also_when_the_server_was_away():
+    room = Classroom()
+    with served(room) as (url, _), closing(Line(url)) as line:
+        with closing(join(line.url, room.code, "Ada")) as seat:
+            line.cut()
+            with pytest.raises(ConnectionError):
+                join(line.url, room.code, "Ada")
+        line.down = False
+        with closing(join(line.url, room.code, "Ada")) as again:
+            assert again.nickname == seat.nickname == "Ada"
+            assert again.client.key == seat.client.key
+    assert room.num_students == 1
 
 
 def test_a_flooder_is_refused_and_the_desk_sees_it():
