@@ -161,3 +161,36 @@ def test_a_file_that_is_too_long_is_refused_before_it_is_unpacked_whole(monkeypa
         trace_from_bytes(b"x" * 2**21)
     with pytest.raises(ValueError, match="more than 1 MB"):
         trace_from_bytes(gzip.compress(b"\0" * 2**28))
+
+
+# ── what the course's own show ──────────────────────────────────────────────────────────────
+
+
+def trace_of(name: str) -> Trace:
+    return load_recording(name).trace
+
+
+def test_they_show_what_they_are_for():
+    assert summarize(trace_of("four-static")).row_padding_fraction == pytest.approx(0.45)
+    assert summarize(trace_of("four-continuous")).row_padding_fraction == 0
+    assert any(event.event == "preempt" for event in trace_of("memory-short").events)
+    hits = {op.op for step in trace_of("prefix-hits").steps for op in step.blocks}
+    assert "s" in hits
+    whole, chunked = trace_of("long-prompt-whole"), trace_of("long-prompt-chunked")
+    longest = [
+        max(row.n_tokens for step in trace.steps for row in step.rows) for trace in (whole, chunked)
+    ]
+    assert longest[0] == 1500
+    assert longest[1] <= 128
+
+
+def test_runs_of_one_group_serve_the_same_requests():
+    for group in (
+        ("four-static", "four-continuous"), ("chat-static", "chat-dynamic", "chat-continuous"),
+        ("long-prompt-whole", "long-prompt-chunked"),
+        ("a100-static", "a100-continuous", "h100-continuous"),
+    ):  # fmt: skip
+        asked = [
+            {e.id: e.data for e in trace_of(name).events if e.event == "arrive"} for name in group
+        ]
+        assert all(each == asked[0] for each in asked)
