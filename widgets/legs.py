@@ -11,19 +11,30 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from minillm.core import Arrival, LLMEngine, RunnerInfo, SamplingParams, Scheduler, Trace, drive
 
 if TYPE_CHECKING:
     from minillm.llm import LLM
-    from widgets.session import EngineSession
 
 EXIT_LIMIT_S = 1.0
 
 Policy = str | type[Scheduler]  # a name, or a student's class
 
-_sessions: weakref.WeakSet[EngineSession] = weakref.WeakSet()
+
+class Session(Protocol):
+    """What legs know of a session (widgets.session.EngineSession): its engines, and how it ends."""
+
+    @property
+    def engines(self) -> list[LLMEngine]: ...
+
+    def stop(self) -> None: ...
+
+    def join(self, timeout_s: float = ...) -> bool: ...
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 @dataclass(slots=True)
@@ -60,12 +71,12 @@ def policy_name(engine: LLMEngine) -> str:
     return type(scheduler).__name__ if scheduler.name == "custom" else scheduler.name
 
 
-def remember(session: EngineSession) -> None:
+def remember(session: Session) -> None:
     """Know this session as long as somebody uses it."""
     _sessions.add(session)
 
 
-def stop_others(session: EngineSession, info: RunnerInfo, limit_s: float) -> None:
+def stop_others(session: Session, info: RunnerInfo, limit_s: float) -> None:
     """End other sessions on the same model: a cell that is run again takes it over."""
     if info.provenance == "simulated":  # nothing is shared there
         return

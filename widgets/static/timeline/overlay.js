@@ -166,14 +166,16 @@ function paintFigures(ctx, s, panel, lane) {
   const figures = lane.figures;
   const big = (string, unit, y, size, color) => {
     const width = text(ctx, string, x, y, { size, weight: 650, color });
-    text(ctx, unit, x + width + 6, y + size * 0.16, { size: 11, color: theme.ink2 });
+    ctx.font = font(11);
+    const words = unit.find((each) => x + width + 6 + ctx.measureText(each).width <= geometry.width) ?? "";
+    text(ctx, words, x + width + 6, y + size * 0.16, { size: 11, color: theme.ink2 });
   };
-  big(number3(figures.tok_s), "tok/s", panel.top + 10, 22, theme.ink);
+  big(number3(figures.tok_s), ["tok/s"], panel.top + 10, 22, theme.ink);
   const time = duration(figures.elapsed_s);
   text(ctx, lane.done ? `done in ${time}` : `${time} so far`, x, panel.top + 34, { size: 11, color: theme.ink3 });
   const wasted = figures.row_padding_fraction;
   const y = Math.max(panel.stripTop + 4, panel.top + 60);
-  big(percent(wasted), "of rows padding", y, 16, wasted > 0.005 ? theme.wasteText : theme.ink);
+  big(percent(wasted), ["of rows padding", "padding"], y, 16, wasted > 0.005 ? theme.wasteText : theme.ink);
   const useful = `${fixed(figures.useful_rows ?? 0, 1)} of ${stripLimit(lane)} rows useful`;
   text(ctx, useful, x, y + 19, { size: 11, color: theme.ink3 });
 }
