@@ -98,6 +98,19 @@ def test_what_only_the_page_needs_is_not_in_the_kernel(tmp_path):
     assert runtime.assemble(tmp_path / "out", make_tarball(tmp_path), [page, shown]) == ["shown"]
 
 
+def test_of_jedi_only_what_completes_python_is_kept(tmp_path):
+    stub = "jedi/third_party/typeshed/stubs/yaml/yaml/__init__.pyi"
+    kept = ("jedi/__init__.py", "jedi/third_party/typeshed/stdlib/os.pyi")
+    full = make_wheel(tmp_path, "jedi", modules=(*kept, stub))
+    record = "".join(f"{name},,\n" for name in (*kept, stub))
+    with zipfile.ZipFile(full, "a") as archive:
+        archive.writestr("jedi-1.0.dist-info/RECORD", record)
+    slim = zipfile.ZipFile(runtime.copy_wheel(full, tmp_path / "slim-1.0-py3-none-any.whl"))
+    assert set(zipfile.ZipFile(full).namelist()) - set(slim.namelist()) == {stub}
+    assert slim.read("jedi-1.0.dist-info/RECORD").decode() == record.replace(f"{stub},,\n", "")
+    assert slim.testzip() is None
+
+
 # ── our own wheel ───────────────────────────────────────────────────────────────────────────────
 
 
