@@ -27,6 +27,15 @@ class EndlessLoopError(RuntimeError):
             "does one of its loops end?"
         )
 
+    def _render_traceback_(self) -> list[str]:  # IPython shows this in place of a traceback
+        trace, where = self.__traceback__, ""
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if is_cell(code):
+                where = f"In line {trace.tb_lineno} of the cell: "
+            trace = trace.tb_next
+        return [f"{where}{self}"]
+
 
 class Guard:
     """Watches this kernel from `start` on. The event loop's own turns say that all is well."""

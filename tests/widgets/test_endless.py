@@ -51,6 +51,16 @@ def test_long_calls_of_other_code_do_not_count():
         guard._look()
 
 
+def test_it_is_shown_with_its_line_and_without_a_traceback():
+    def look():
+        raise EndlessLoopError
+
+    with pytest.raises(EndlessLoopError) as found:
+        run_cell("x = 1\nlook()", look=look)
+    [line] = found.value._render_traceback_()
+    assert line.startswith("In line 2 of the cell: it ran for 10 s, and a browser tab cannot")
+
+
 @needs_monitoring
 @pytest.mark.parametrize(
     "source",
