@@ -135,7 +135,7 @@ class CompareTab:
         ]
         where = cards.provenance(found.trace.header)
         self.table.value = cards.card(
-            cards.head("In figures", where), cards.table(report.COLUMNS, rows)
+            cards.head("In figures", where), cards.table(("side", *report.COLUMNS[1:]), rows)
         )
 
     def _show_running(self, running: bool) -> None:

@@ -55,8 +55,8 @@ class Engines:
     def missing(self) -> str:
         """What another start of the dashboard would offer."""
         if not self.measured:
-            return "The model on this machine needs another start: make dashboard, no --simulate."
-        return "" if self.simulated else "A simulated GPU needs another start: make dashboard."
+            return "For the model on this machine start anew: make dashboard, without --simulate."
+        return "" if self.simulated else "For a simulated GPU start anew: make dashboard."
 
     def address(self, choice: str) -> str:
         return self.measured if choice == HERE else self.simulated

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from widgets.classroom import Exchange
 
 WINDOW_S = 2.0
+PREVIEW = 80  # characters of a prompt that the trace has at most
 
 
 class LivePulse:
@@ -114,7 +115,8 @@ def request_card(
     most = f" of at most {known.max_tokens:,}" if known.max_tokens else ""
     title = f"Request {chip(known.req)}"
     count = plural(known.num_tokens, "token") + most
-    asked = shortened(question or known.prompt) or _unread(known)
+    begun = f"{known.prompt} …" if len(known.prompt) >= PREVIEW else known.prompt
+    asked = shortened(question or begun) or _unread(known)
     gap = "… " if known.before else ""
     token = f'<span class="mld-token">{escape(saying.token)}</span>' if saying.token else ""
     over = f", {known.ended}" if known.ended else ""

@@ -14,6 +14,7 @@ export class FormView {
     this.prefix = `mld-${(forms += 1)}`;
     this.root = element(el, "form", "mld-form");
     this.root.setAttribute("aria-label", model.get("title") || "Settings");
+    element(this.root, "h2", "mld-unseen", model.get("title") || "Settings"); // between the page's h1 and the figures' h3
     this.root.addEventListener("submit", (event) => event.preventDefault());
     this.parts = new Map();
     for (const field of model.get("fields")) this.add(field);

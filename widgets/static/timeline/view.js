@@ -74,6 +74,9 @@ export class TimelineView extends Figure {
     const over = !this.running && this.lanes.some((lane) => lane.stepCount);
     if (over && !this.saidOver) this.say(summary(this));
     this.saidOver = over;
+    const follows = this.running && !this.window && this.pausedAt === null && this.scale;
+    // A time that was pointed at has left a live view: the views that share it are live again too.
+    if (follows && this.link.t !== null && this.link.t < this.scale.v0) this.link.keep({ t: null });
   }
 
   // ── state in numbers ──────────────────────────────────────────────────────────────────────
