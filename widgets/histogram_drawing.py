@@ -33,7 +33,7 @@ def draw(model: HistogramModel, headline: str, subtitle: str) -> Drawing:
             y += 6
         for column, name in enumerate(names):
             shapes += panel(model, lane, name, column * (wide + GAP), y, wide)
-        y += TALL + 128
+        y += TALL + 118
     return Drawing(WIDTH, y, shapes)
 
 

@@ -71,9 +71,19 @@ def _panel(device: Device, x: Scale, y: Scale, at: float, first: bool) -> Iterat
     yield from marks
     for dot in device.dots.values():
         batch = f"batch {dot.batch}" if dot.batch == min(device.dots) else f"{dot.batch}"
-        share = f" {share_text(device.share(dot))}" if dot.batch in (1, 32) else ""
-        yield from labels.beside(batch + share, x.at(dot.intensity), y.at(dot.flops), size=10.5,
-                                 sides=("se", "s", "sw", "e"), color="ink")  # fmt: skip
+        names = [batch]
+        if device.peak_flops and dot.batch in (1, 32):
+            names.insert(0, f"{batch}, {share_text(device.share(dot))} of peak")
+        yield from _named(labels, names, x.at(dot.intensity), y.at(dot.flops))
+
+
+def _named(labels: Labels, names: list[str], x: float, y: float) -> list[Text]:
+    """The first of the names that finds room beside a dot."""
+    tries = (
+        labels.beside(name, x, y, size=10.5, sides=("se", "s", "sw", "e"), color="ink")
+        for name in names
+    )
+    return next(filter(None, tries), [])
 
 
 def _roof(device: Device, x: Scale, y: Scale, labels: Labels) -> Iterator[Shape]:
