@@ -172,7 +172,8 @@ def _failed(
     prop: Property, call: Call, outcome: Outcome, found: tuple[Expected, Got], rerun: Rerun,
     shrinks: bool = True,
 ) -> Group:  # fmt: skip
-    note = f"fails, {_cases(prop)}"
+    count = len(prop.calls)
+    note = "fails" if count == 1 else f"not in all {count} cases"
     if prop.hidden:
         return Group(
             prop.name, False, 0, prop.points, note, "(a hidden input)", "a right answer there too",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
+HIDDEN_INPUT = "It fails on an input that is not shown."
 CSS = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 
 
@@ -74,8 +75,9 @@ class CheckReport:
             lines.append(f"  {'✓' if group.passed else '✕'} {group.name} ({group.note})")
         failure = self.first_failure
         if failure is not None:
+            where = failure.failing_call
             lines += [
-                f"Smallest failing input: {failure.failing_call}",
+                HIDDEN_INPUT if failure.hidden else f"Smallest failing input: {where}",
                 f"  expected: {failure.expected}",
                 f"  got:      {failure.got}",
                 f"Hint: {failure.hint}",
@@ -99,13 +101,16 @@ class CheckReport:
         failure = self.first_failure
         if failure is None:
             return ""
+        call = f"<pre>{escape(failure.failing_call)}</pre>"
+        where = f"<p>Smallest failing input, to paste into a cell:</p>{call}"
+        if failure.hidden:
+            where = f"<p>{HIDDEN_INPUT}</p>"
         pictures = "".join(
             f"<figure><figcaption>{escape(title)}</figcaption>{html}</figure>"
             for title, html in failure.pictures
         )
         return (
-            f"<p>Smallest failing input, to paste into a cell:</p>"
-            f"<pre>{escape(failure.failing_call)}</pre>"
+            f"{where}"
             f'<div class="mg-pictures">{pictures}</div>'
             f"<p><b>Expected</b> {escape(failure.expected)}<br><b>Got</b> {escape(failure.got)}</p>"
             f"<p><b>Hint</b> {escape(failure.hint)}</p>"
