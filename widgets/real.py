@@ -1,7 +1,7 @@
 """The real engine, or what a lesson shows where it cannot run: in a browser tab.
 
     llm = open_llm()                        # LLM(); in a tab a recorded machine, simulated
-    live(timeline, "chat-continuous")       # the view; in a tab also a recorded real run
+    live(timeline, recorded="chat-static")  # the view; in a tab also a recorded real run
     if real_here("11-split"): …             # False in a tab, where it shows what was recorded
 
 So one notebook serves both. A tab has no PyTorch, no processes and no sockets; what is missing is
@@ -52,11 +52,11 @@ def open_llm() -> LLM:
     return llm
 
 
-def live(view: Any, recording: str) -> Any:
+def live(view: Any, recorded: str) -> Any:
     """A live view of the real engine.
 
     Where that cannot run: the view of the simulated one, and below it a recorded run, with its
-    device. recording: its name in minillm.recordings.
+    device. recorded: its name in minillm.recordings.
     """
     if has_engine():
         return view
@@ -65,7 +65,7 @@ def live(view: Any, recording: str) -> Any:
     from minillm.recordings import load_recording
     from widgets.replay import Replay
 
-    run = load_recording(recording)
+    run = load_recording(recorded)
     line = (
         f"{NO_ENGINE}: above, it is simulated; below, a run that was {run.header.provenance} on "
         f"{run.device} ({run.model} {run.dtype}, {run.recorded_on}). {LAB}"
