@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import json
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minillm import data
@@ -87,7 +88,8 @@ def load_recording(name: str) -> Recording:
 
 
 def trace_from_bytes(content: bytes) -> Trace:
-    """The trace in a file's bytes: JSON lines, plain or packed with gzip.
+    """The trace in a file's bytes: JSON lines, plain or packed with gzip, or what a server's /trace
+    said (`curl -N …/trace > run.txt`): its first header, and all steps and events.
 
     Raises ValueError in one sentence, with the line's number, for anything that is no trace.
     """
@@ -105,12 +107,33 @@ def trace_from_bytes(content: bytes) -> Trace:
             f"Line {line} of the trace cannot be read: it is not UTF-8 text "
             f"(byte {error.start:,} of the file is 0x{plain[error.start]:02x})."
         ) from error
-    return read_trace(text.split("\n"))
+    lines = text.split("\n")
+    return read_trace(_stream_lines(lines) if _is_stream(lines) else lines)
 
 
 def trace_to_bytes(trace: Trace) -> bytes:
     """The trace as the bytes of a .jsonl file."""
     return "".join(f"{line}\n" for line in trace.to_jsonl()).encode()
+
+
+def _is_stream(lines: list[str]) -> bool:
+    """Whether these are server-sent events."""
+    return lines[0].startswith(("event:", "id:", "data:", ":"))
+
+
+def _stream_lines(lines: list[str]) -> Iterator[str]:
+    """The records in server-sent events; other lines are empty, so that line numbers stay."""
+    has_header, kind = False, ""
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == "event":
+            kind = value.strip()
+        wanted = kind in ("step", "request") or (kind == "header" and not has_header)
+        if name == "data" and wanted:
+            has_header = True
+            yield value.strip()
+        else:
+            yield ""
 
 
 def _unpacked(content: bytes) -> bytes:

@@ -10,10 +10,11 @@ import pytest
 
 from minillm import data, recordings
 from minillm.core import Trace, summarize
-from minillm.core.trace import DEAD
+from minillm.core.trace import DEAD, record_line
 from minillm.recordings import load_recording, trace_from_bytes, trace_to_bytes
 
 GOLDEN = Path(__file__).parent / "golden" / "trace.jsonl"
+STREAM = GOLDEN.with_name("trace_stream.txt")
 ALL = recordings.recordings()
 
 
@@ -102,6 +103,19 @@ def test_a_file_may_be_plain_packed_marked_and_of_any_system():
         gzip.compress(text[:900]) + gzip.compress(text[900:]),
     ):  # fmt: skip
         assert trace_from_bytes(content).records == expected
+
+
+def test_what_a_server_said_is_a_trace_too():
+    text = STREAM.read_text(encoding="utf-8")
+    said = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    trace = trace_from_bytes(text.encode())
+    records = [each for each in said if each["type"] in ("step", "event")]
+    assert [json.loads(record_line(record)) for record in trace.records] == records
+    lines = text.splitlines()
+    number = next(i for i, line in enumerate(lines) if '"type":"step"' in line)
+    lines[number] = lines[number].replace('"budget":8', '"budget":"8"')
+    with pytest.raises(ValueError, match=rf"Line {number + 1} .*budget .* got '8'"):
+        trace_from_bytes("\n".join(lines).encode())
 
 
 def test_a_preview_with_a_line_separator_of_unicode_is_no_end_of_a_line():
