@@ -122,6 +122,8 @@ class StripModel:
 
     def amend(self, header: TraceHeader) -> None:
         """The run goes on under other limits."""
+        if self.header is None or header.device != self.header.device:
+            self.activity = GPUActivity.of_run(header)
         self.header = header
         if slots := header.config.get("max_num_seqs"):
             self.limits["running"] = float(slots)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,23 @@ def test_a_simulated_gpu_shows_what_its_cost_model_says():
     busy = 100 * (1 - decode.terms["cpu"] / (decode.t_end - decode.t_start))
     assert values(model, strip(model, "sim_busy"))[-1] == pytest.approx(busy, rel=1e-5)
     assert dict(model.missing()) == {"not simulated": ["GPU memory claimed", "GPU power"]}
+
+
+def test_another_simulated_gpu_in_mid_run_is_measured_by_its_own_data_sheet():
+    trace = gpu_run()
+    model = StripModel()
+    model.reset(trace.header)
+    model.extend(trace.records)
+    before = model.series(strip(model, "sim_dram"))[-1][1]
+    model.amend(replace(trace.header, device="L4"))
+    last = trace.steps[-1]
+    model.extend([last._replace(step=last.step + 1, t_start=last.t_end, t_end=2 * last.t_end)])
+    slower = model.series(strip(model, "sim_dram"))[-1][1]
+    model.amend(replace(trace.header, device="H200-141GB-SXM"))
+    model.extend([last._replace(step=last.step + 2, t_start=2 * last.t_end, t_end=3 * last.t_end)])
+    faster = model.series(strip(model, "sim_dram"))[-1][1]
+    assert before > 0
+    assert slower / faster == pytest.approx(4800 / 300, rel=0.05)  # their memory's GB/s
 
 
 def test_three_constants_are_no_data_sheet():
