@@ -11,7 +11,7 @@ import { clusterLayout, rowAt } from "./layout.js";
 import { paintFoot, paintLinks, paintReplica, paintRouter, paintStrip } from "./paint.js";
 
 const LIVE_S = 120; // a running cluster shows so much, the newest at the right edge
-const LEGEND = [["runs", "running"], ["waits", "waiting"], ["slots", "max_num_seqs"], ["down", "down"]];
+const LEGEND = [["runs", "running"], ["waiting", "waiting"], ["slots", "max_num_seqs"], ["down", "down"]];
 
 export class ClusterFigure extends Figure {
   constructor(model, el) {

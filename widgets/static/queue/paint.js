@@ -145,6 +145,9 @@ function paintLaw(ctx, panel, run, { theme, measure, y, done }) {
   const [symbol, stay] = measure === "waiting" ? ["Lq = λ·Wq", figures.wait] : ["L = λ·W", figures.stay];
   ctx.font = font(11.5);
   const words = `${symbol}: ${number3(figures.rate)}/s × ${duration(stay)} = ${number3(mean)}${done ? "" : " so far"}`;
-  text(ctx, fitted(ctx, words, panel.x1 - panel.left), panel.left, panel.bottom + 34, { size: 11.5, color: theme.ink2 });
-  if (figures.count < 100) text(ctx, `n = ${count(figures.count, "request")}`, panel.x1, panel.bottom + 34, { size: 10.5, color: theme.ink3, align: "right", halo: theme.bg });
+  const wide = text(ctx, fitted(ctx, words, panel.x1 - panel.left), panel.left, panel.bottom + 34, { size: 11.5, color: theme.ink2 });
+  ctx.font = font(10.5);
+  const sample = [`n = ${count(figures.count, "request")}`, `n = ${whole(figures.count)}`]
+    .find((each) => wide + 12 + ctx.measureText(each).width <= panel.x1 - panel.left);
+  if (figures.count < 100 && sample) text(ctx, sample, panel.x1, panel.bottom + 34, { size: 10.5, color: theme.ink3, align: "right", halo: theme.bg });
 }
