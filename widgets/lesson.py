@@ -14,11 +14,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from minillm.core import Arrival, SamplingParams, Trace, drive
 from minillm.core.trace import letter
 from widgets import cards
+from widgets.capability import has_engine
 
 if TYPE_CHECKING:
     from minillm.llm import LLM
@@ -156,15 +157,38 @@ class Check(Protocol):
     fix: str
 
 
+class TabCheck(NamedTuple):
+    """A line about a browser tab, in place of what `minillm doctor` finds on a machine."""
+
+    name: str
+    status: str
+    detail: str
+    fix: str = ""
+
+
+TAB = (
+    TabCheck("Python", "ok", f"{sys.version.split()[0]}, in this browser tab"),
+    TabCheck("simulated", "ok", "GPUs, live views, exercises and their public checks"),
+    TabCheck(
+        "real engine", "warn", "it needs PyTorch, processes and sockets, which a tab lacks",
+        "With the course installed, `make lab` runs it on your machine.",
+    ),
+    TabCheck("marks", "warn", "they are given in the installed course"),
+)  # fmt: skip
+
+
 def machine_card(checks: Iterable[Check]) -> cards.Html:
-    """What `minillm doctor` found, as a card: what is there, and what to do where it is not."""
-    checks = list(checks)
+    """What `minillm doctor` found, as a card: what is there, and what to do where it is not.
+
+    In a browser tab: what runs in it, and what does not.
+    """
+    checks = list(checks) if has_engine() else TAB
     todo = sum(check.status == "fail" for check in checks)
     if todo:
         things = "thing" if todo == 1 else "things"
         title = f"Not ready yet: {todo} {things} to do, marked ✕ below."
     else:
-        title = "The course can run here."
+        title = "The course can run here." if has_engine() else "The simulated course runs here."
     rows, lines = [], [title]
     for check in checks:
         mark, kind = MARKS[check.status]

@@ -10,13 +10,12 @@ asked of the platform, never guessed from a name. Where all is there, nothing of
 
 from __future__ import annotations
 
-import functools
 from html import escape
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from widgets import cards, endless
 from widgets.background import threads_work
+from widgets.capability import has_engine
 from widgets.lesson import is_fast
 
 if TYPE_CHECKING:
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
 
 LAB = "`make lab` runs it on your machine."
 NO_ENGINE = "The real engine needs PyTorch, which a browser tab does not have"
-
-
-@functools.cache
-def has_engine() -> bool:
-    """Whether the real engine can run here: PyTorch is installed, and threads can be started."""
-    return find_spec("torch") is not None and threads_work()
 
 
 def open_llm() -> LLM:
