@@ -13,7 +13,7 @@ import time
 from types import CodeType
 
 LIMIT_S = 10.0
-CALL_S = 0.05  # a longer gap between two reports was a call of other code: it counts as this much
+CALL_S = 0.001  # a longer gap between two reports was other code's: it counts as this much
 BEAT_S = 0.5
 TOOL = 4  # of sys.monitoring's six; debuggers and profilers have others
 
