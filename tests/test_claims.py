@@ -42,7 +42,7 @@ def headings_with_code(cells: list[dict]) -> set[str]:
 def claims(cells: list[dict]) -> list[str]:
     """What the rows of the lesson's table say is so."""
     [cell] = [cell for cell in cells if cell["id"].endswith("-misconceptions")]
-    rows = re.findall(r"^\|(?! ✕|-)(.*)\|$", source(cell), re.MULTILINE)
+    rows = re.findall(r"^\|(?! ✕|:-)(.*)\|$", source(cell), re.MULTILINE)
     return [row.rpartition(" | ")[2] for row in rows]
 
 
