@@ -28,7 +28,7 @@ class ClassTab:
         self.form = Form(
             [
                 fields.text("url", "Address", "http://192.168.1.20:8000"),
-                fields.text("code", "Join code, or the instructor's key", "K7QM-3XVD"),
+                fields.text("code", "Join code, or the instructor's key", "K7QM-3XVD", secret=True),
                 fields.text("nickname", "Your name", "Ada", most=24),
                 fields.buttons("go", ("join", "Join", "main-button"), ("teach", "Teach")),
                 fields.buttons("end", ("leave", "Leave")),
