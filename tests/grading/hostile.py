@@ -52,7 +52,7 @@ FAULTS = {
     ),
     "memory": Fault("block = bytearray(8 << 30)", "MemoryError"),
     "memory_kept": Fault(
-        "blocks = []\nwhile True:\n    blocks.append(bytearray(1 << 27))", "MemoryError"
+        "blocks = []\nwhile True:\n    blocks.append(bytes(1 << 27))", "MemoryError"
     ),
     "endless_flood": Fault("while True:\n    print('x' * 100_000)", ENDLESS),
     "system_exit": Fault("raise SystemExit", "SystemExit"),
