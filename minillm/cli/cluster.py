@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -167,12 +168,20 @@ def plans(args: argparse.Namespace) -> list[ReplicaPlan]:
     if args.simulate:
         if args.model:
             raise ValueError("--simulate runs no model: leave out --model, or give --sim-model.")
+        specs = [
+            replace(  # -tp and -pp are for those that don't say it themselves
+                spec,
+                tp=spec.tp if spec.tp > 1 else args.tensor_parallel_size,
+                pp=spec.pp if spec.pp > 1 else args.pipeline_parallel_size,
+            )
+            for spec in simulated_replicas(args.simulate, args.replicas)
+        ]
         return [
             ReplicaPlan(
                 f"simulated {spec}",
-                ("--simulate", spec.gpu, "-tp", str(spec.tp), "-pp", str(spec.pp), *flags),
+                ("--simulate", spec.gpu, *flags, "-tp", str(spec.tp), "-pp", str(spec.pp)),
             )
-            for spec in simulated_replicas(args.simulate, args.replicas)
+            for spec in specs
         ]
     count = args.replicas or DEFAULT_REPLICAS
     each = args.tensor_parallel_size * args.pipeline_parallel_size

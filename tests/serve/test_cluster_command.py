@@ -244,6 +244,14 @@ def test_how_many_there_are():
     assert len(plans_of("--device", "cpu")) == cluster.DEFAULT_REPLICAS
 
 
+def test_a_shape_for_all_is_for_those_that_name_none():
+    plans = plans_of("--simulate", "2xL4,A10:tp4", "-tp", "2", "-pp", "3")
+    assert [plan.name for plan in plans] == ["simulated L4:tp2:pp3"] * 2 + ["simulated A10:tp4:pp3"]
+    told = [build_parser().parse_args(["serve", *plan.flags]) for plan in plans]
+    assert [each.tensor_parallel_size for each in told] == [2, 2, 4]
+    assert [each.pipeline_parallel_size for each in told] == [3, 3, 3]
+
+
 def test_real_models_share_the_processors(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cluster, "usable_cpus", lambda: 8)
     plans = plans_of("--device", "cpu", "--replicas", "3")
