@@ -93,9 +93,11 @@ def desk_panel(desk: Desk) -> ipywidgets.VBox:
     refresh()
     desk.on_publish.append(refresh)
     code = ipywidgets.HTML(class_words.code_card(desk.state["join_code"], desk.client.url))
+    row = {**ROW, "grid_gap": "4px 12px"}
+    settings = ipywidgets.Box([policy, *limits.values(), apply], layout=row)
     return _column(
-        code, status.widget, ipywidgets.Box([pause, policy, *limits.values(), apply], layout=ROW),
-        said.widget, table.widget, desk.view,
+        code, status.widget, ipywidgets.Box([pause, said.widget], layout=row), settings,
+        table.widget, desk.view,
     )  # fmt: skip
 
 

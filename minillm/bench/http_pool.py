@@ -1,7 +1,8 @@
 """Connections of the load generator: one for each request in flight, kept open for the next.
 
 aiohttp and not httpx: its parser is compiled and a chunk is one turn of the event loop away from
-its bytes. Measured side by side, httpx adds 4 to 6 ms to a TTFT.
+its bytes. Measured at 12 requests a second, a TTFT through it is that of a bare socket; through
+httpx it is 1 ms longer, and 4 to 6 ms on a busy machine.
 """
 
 from __future__ import annotations
