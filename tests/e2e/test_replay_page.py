@@ -17,7 +17,7 @@ from widgets.replay import Replay
 pytestmark = pytest.mark.browser
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace.jsonl"
 BAR, TIMELINE, STRIPS, BLOCKS = range(4)
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 
 
 class Shown:
@@ -159,6 +159,10 @@ def test_a_file_of_ones_own_and_a_wrong_one(shown, tmp_path):
     shown.until(lambda: shown.note.startswith("notes.jsonl: Line 4 of the trace"))
     assert shown.page.locator(".mlr-note.mlr-wrong").count() == 1
     assert shown.replay.bar.chosen == "a100-continuous"
+    turn = shown.replay.bar.note["turn"]
+    field.set_input_files(wrong)  # the same again is said again
+    shown.until(lambda: shown.replay.bar.note["turn"] > turn)
+    shown.until(lambda: shown.note.startswith("notes.jsonl: Line 4 of the trace"))
     field.set_input_files(mine)
     shown.until(lambda: shown.replay.bar.own == "mine.jsonl.gz")
     steps = len(shown.replay.model.trace.steps)
@@ -166,6 +170,9 @@ def test_a_file_of_ones_own_and_a_wrong_one(shown, tmp_path):
     shown.until(lambda: shown.note == "")
     chosen = shown.js("views[0].select.selectedOptions[0].textContent")
     assert chosen == "mine.jsonl.gz"
+    field.set_input_files(mine)  # the note goes, though nothing else changes
+    shown.until(lambda: shown.note.startswith("Reading"))
+    shown.until(lambda: shown.note == "")
 
 
 def test_a_file_that_is_too_long_or_empty_never_leaves_the_page(shown, tmp_path):

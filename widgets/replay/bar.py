@@ -27,7 +27,8 @@ class ReplayBar(anywidget.AnyWidget):
     """runs: [{name, title, group}] in order. chosen: a name of theirs, "" for a file of one's own.
 
     about: widgets.replay.words.about. starts: when each step begins, end: of the run, in seconds.
-    said, wrong: a sentence, and whether it is bad news. on_ask(what, content, parts): of the page.
+    note: {text, wrong: whether it is bad news, turn: how often something was said}.
+    on_ask(what, content, parts): of the page.
     """
 
     _esm = assets.module(*SOURCES)
@@ -42,8 +43,7 @@ class ReplayBar(anywidget.AnyWidget):
     playing = traitlets.Bool(False).tag(sync=True)
     paces = traitlets.List().tag(sync=True)
     pace = traitlets.Float(1.0).tag(sync=True)
-    said = traitlets.Unicode("").tag(sync=True)
-    wrong = traitlets.Bool(False).tag(sync=True)
+    note = traitlets.Dict({"text": "", "wrong": False, "turn": 0}).tag(sync=True)
     most_bytes = traitlets.Int(MOST_BYTES).tag(sync=True)
     cursor_name = traitlets.Unicode("").tag(sync=True)
 
@@ -54,9 +54,13 @@ class ReplayBar(anywidget.AnyWidget):
         self.on_msg(self._on_message)
 
     def say(self, words: str, *, wrong: bool = False) -> None:
-        """A sentence below the buttons; "" takes it back."""
-        with self.hold_trait_notifications():
-            self.wrong, self.said = wrong, words
+        """A sentence below the buttons, also where it is the same again; "" takes it back."""
+        self.note = {"text": words, "wrong": wrong, "turn": self.note["turn"] + 1}
+
+    @property
+    def said(self) -> str:
+        """What stands below the buttons."""
+        return self.note["text"]
 
     def _on_message(self, _widget: object, content: object, buffers: object) -> None:
         """The page asks: {"ask": one of ASKS, …}; what is odd is ignored."""

@@ -9,7 +9,7 @@ from widgets.headline import plural
 from widgets.numbers import number3, percent, seconds
 from widgets.replay.model import Asked, ReplayModel, Situation
 
-ROWS = 16  # of the table; more would push the figures away
+ROWS, QUOTE = 12, 36  # of the table, and characters of a prompt: it stays small
 ORIGIN = ("device", "model", "dtype")
 COLUMNS = ("request", "state", "output tokens", "prompt tokens", "first token after", "it asks")
 
@@ -72,7 +72,7 @@ def _row(asked: Asked) -> tuple[str, ...]:
     first = None if asked.first_token is None else asked.first_token - asked.arrived
     waited = "not yet" if first is None else seconds(first)
     preview = " ".join(asked.preview.split())
-    quote = preview if len(preview) <= 48 else f"{preview[:47].rstrip()}…"
+    quote = preview if len(preview) <= QUOTE else f"{preview[: QUOTE - 1].rstrip()}…"
     return asked.name, asked.state, f"{asked.tokens:,}{of}", prompt, waited, quote
 
 

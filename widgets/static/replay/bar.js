@@ -29,9 +29,9 @@ export class ReplayBarView {
     keepKeys(this.root);
     this.build();
     for (const name of ["runs", "chosen", "own"]) this.on(`change:${name}`, () => this.showRuns());
-    for (const name of ["about"]) this.on(`change:${name}`, () => this.showAbout());
+    this.on("change:about", () => this.showAbout());
     for (const name of ["starts", "end", "playing", "pace"]) this.on(`change:${name}`, () => this.showTime());
-    for (const name of ["said", "wrong"]) this.on(`change:${name}`, () => this.say(model.get("said"), model.get("wrong")));
+    this.on("change:note", () => this.showNote());
     this.on("msg:custom", (message, buffers) => this.receive(message, buffers));
     this.link = new Link(model, () => this.showTime());
     this.link.conductor = this;
@@ -43,7 +43,7 @@ export class ReplayBarView {
     this.showRuns();
     this.showAbout();
     this.showTime();
-    this.say(model.get("said"), model.get("wrong"));
+    this.showNote();
   }
 
   on(name, call) {
@@ -207,6 +207,12 @@ export class ReplayBarView {
     const details = element(this.about, "details", "mlr-made");
     element(details, "summary", "", "How it was recorded");
     element(details, "span", "", made);
+  }
+
+  /** What the kernel says. */
+  showNote() {
+    const { text, wrong } = this.model.get("note");
+    this.say(text, wrong);
   }
 
   say(words, wrong = false) {
