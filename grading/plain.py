@@ -8,10 +8,12 @@ are taken as what they hold.
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from fractions import Fraction
 
 MAX_ITEMS = 200_000
+MAX_WHOLE = int(sys.float_info.max)
 
 
 class NotPlainError(ValueError):
@@ -23,7 +25,7 @@ def plain(value: object) -> object:
     left = [MAX_ITEMS]
     try:
         data = _plain(value, left)
-        json.dumps(data)  # whole numbers of more than 4,300 digits fail here
+        json.dumps(data)  # it may nest too deeply for JSON alone
     except RecursionError:
         raise NotPlainError("It is nested too deeply, or contains itself.") from None
     except NotPlainError:
@@ -42,7 +44,10 @@ def _plain(value: object, left: list[int]) -> object:
         return value
     # The base class's own conversion: a subclass cannot put its methods in between.
     if issubclass(kind, int):
-        return int.__int__(value)
+        whole = int.__int__(value)
+        if abs(whole) > MAX_WHOLE:
+            raise NotPlainError("It is a whole number that is larger than any float.")
+        return whole
     if issubclass(kind, float):
         return float.__float__(value)
     if issubclass(kind, str):
