@@ -94,6 +94,7 @@ def desk_panel(desk: Desk) -> ipywidgets.VBox:
     desk.on_publish.append(refresh)
     code = ipywidgets.HTML(class_words.code_card(desk.state["join_code"], desk.client.url))
     row = {**ROW, "grid_gap": "4px 12px"}
+    said.widget.layout.flex = "1 1 0"  # beside the button, wrapped in what room is left
     settings = ipywidgets.Box([policy, *limits.values(), apply], layout=row)
     return _column(
         code, status.widget, ipywidgets.Box([pause, said.widget], layout=row), settings,

@@ -30,8 +30,7 @@ class ClassGuard(KeyGuard):
                 )  # fmt: skip
             if member is None:
                 classroom.note_wrong(address)
-                raise unauthorized(
-                    "That is not this class's join code, nor a key it gave out: "
-                    "Authorization: Bearer CODE."
-                )
+                if not key:
+                    raise unauthorized("This class wants its code: Authorization: Bearer CODE.")
+                raise unauthorized("That is not this class's join code, nor a key of its own.")
         scope.setdefault("state", {})["member"] = member

@@ -209,7 +209,9 @@ def test_an_open_address_is_refused_without_a_key_and_fine_with_a_class():
 def test_nobody_gets_in_without_the_code_or_a_key(served, room):
     stranger = httpx.Client(base_url=served.url)
     for path in ("/v1/models", "/trace", "/metrics", "/class"):
-        assert stranger.get(path).status_code == 401
+        refusal = stranger.get(path)
+        assert refusal.status_code == 401
+        assert "Bearer CODE" in refusal.json()["error"]["message"]
     assert stranger.get("/health").status_code == 200
     wrong = {"Authorization": "Bearer AAAA-AAAA"}
     answer = stranger.post("/class/join", json={"nickname": "Eve"}, headers=wrong)
