@@ -8,6 +8,7 @@ import pytest
 
 from minillm.core import Trace
 from minillm.sim import SimulatedRunner
+from tests.e2e.gallery import show
 from tests.e2e.widget_page import WidgetPage
 from tests.widgets.golden_plots import curve as golden_curve
 from tests.widgets.runs import run
@@ -336,3 +337,31 @@ def test_a_quiz_answers_and_saves(page, tmp_path, monkeypatch):
     page.pump()
     assert "Saved to answers-05.json" in page.page.locator(".ml-save").inner_text()
     assert (tmp_path / "answers-05.json").is_file()
+
+
+def test_a_second_view_of_a_question_or_a_walk_says_the_same(page):
+    for number, name in enumerate(("quiz", "walk", "predict_choice")):
+        show(page, name)
+        page.view(number)
+    tab = page.page
+    tab.locator(".ml-quiz").nth(0).get_by_role("radio").nth(2).check()
+    page.pump()
+    told = tab.locator(".ml-quiz .ml-feedback").all_inner_texts()
+    assert told[0] == told[3]
+    assert told[0].startswith("✕")
+    first, second = tab.locator(".ml-walk .ml-title").all()
+    tab.locator(".ml-walk").nth(1).focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        tab.keyboard.press(key)
+    assert first.inner_text() == second.inner_text() == "Iteration 2 of 9"
+    tab.locator(".ml-walk").nth(0).get_by_role("button", name="iteration 1", exact=True).click()
+    tab.keyboard.press("End")  # the button pressed is gone: the walk has the focus
+    assert first.inner_text() == second.inner_text() == "Iteration 9 of 9"
+    tab.locator(".ml-predict").nth(0).get_by_role("radio", name="60 %").click()
+    page.pump()
+    assert "your answer" in tab.locator(".ml-predict").nth(1).locator(".ml-picked").inner_text()
+    assert "60 %" in tab.locator(".ml-predict").nth(1).locator(".ml-picked").inner_text()
+    names = (
+        "() => [...document.querySelectorAll('.ml-predict input:first-of-type')].map(i => i.name)"
+    )
+    assert len(set(tab.evaluate(names))) == 2  # groups of their own

@@ -10,3 +10,8 @@ export function make(tag, options = {}, ...children) {
   el.append(...children.filter((child) => child !== null && child !== undefined));
   return el;
 }
+
+/** A name for a group of radio buttons: widgets on one page do not know of each other. */
+export function groupName(kind) {
+  return `ml-${kind}-${Math.random().toString(36).slice(2)}`;
+}

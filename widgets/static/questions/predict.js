@@ -1,11 +1,9 @@
 // Predict: pick a choice, a number or a point on a chart, lock it before Run. The model's traits hold the state:
 // answer (null until touched), locked_at ("" until locked).
 import { chartInput } from "../questions/chart.js";
-import { make } from "../questions/dom.js";
+import { groupName, make } from "../questions/dom.js";
 import { fixed, stepDigits } from "../shared/format.js";
 import { keepKeys } from "../shared/keys.js";
-
-let predictCount = 0;
 
 /** "1.5" with the step's digits and the unit: "1.5×", "45 %". */
 export function shownNumber(value, step, unit) {
@@ -18,7 +16,7 @@ export function clockTime(date) {
 }
 
 function renderPredict({ model, el }) {
-  const name = `ml-predict-${(predictCount += 1)}`;
+  const name = groupName("predict");
   const card = keepKeys(make("div", { class: "ml-card ml-predict" }));
   el.append(card);
   let input = null; // of a chart

@@ -67,6 +67,13 @@ function renderWalk({ model, el }) {
     make("div", { class: "ml-steps" }, back, jumps, next));
   el.append(root);
   draw();
+  const follow = () => { // another view, or the kernel, has moved
+    if (model.get("position") === at) return;
+    at = Math.max(0, Math.min(steps.length - 1, model.get("position")));
+    draw();
+  };
+  model.on("change:position", follow);
+  return () => model.off("change:position", follow);
 }
 
 export default { render: renderWalk };
