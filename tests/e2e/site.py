@@ -117,10 +117,18 @@ class SitePage(LabPage):
         self.page.wait_for_function(OPEN_AND_READY, arg=path, timeout=timeout_s * 1000)
 
     def show_notebook(self, path: str, timeout_s: float = 180.0) -> None:
-        """Open a notebook and wait until its cells are there; the kernel may still be loading."""
+        """Open a notebook and wait until its cells are there; its kernel may still be loading.
+
+        What is run from here on waits for the kernel. (Before there is a session JupyterLab would
+        drop it.)
+        """
         address = f"{self.url}/lab/index.html?path={quote(path, safe='')}"
         self.page.goto(address, timeout=timeout_s * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=timeout_s * 1000)
+        self.page.wait_for_function(
+            "() => !!window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel",
+            timeout=timeout_s * 1000,
+        )
 
     def set_source(self, cell_id: str, source: str) -> None:
         """Type into a cell."""
