@@ -183,12 +183,14 @@ class BatchSlider:
     def _show(self, batch: int) -> None:
         """The figures of one batch; dashes while it has none."""
         rows = []
-        for device in self.roofs.model.devices.values() or [Device("", self._name, "measured")]:
+        devices = list(self.roofs.model.devices.values()) or [Device("", self._name, "measured")]
+        for device in devices:
             dot = device.dots.get(batch)
             figures = self._figures(device, dot) if dot else ("…",) * len(FIGURES)
             rows.append((f"{cards.GLYPHS[device.provenance]} {device.name}", *figures))
         title = f"Batch {batch:,}: [{batch:,} × {self.side:,}] · [{self.side:,} × {self.side:,}]"
-        note = "● measured  ◐ simulated"
+        kinds = dict.fromkeys(device.provenance for device in devices)
+        note = "  ".join(f"{cards.GLYPHS[kind]} {kind}" for kind in kinds)
         self.readout.value = cards.card(
             cards.head(title, note), cards.table(("", *FIGURES), rows)
         )  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 
+from widgets.axes import Scale
+
 WIDTH, LEFT, RIGHT = 560.0, 40.0, 520.0
 LARGE = 18.0  # px: the labels' size in a narrow notebook
 GAP = 8.0  # px between a label's end and the middle of two that stand close
@@ -38,7 +40,7 @@ def number_line(
     y = 24 + lines * RAISE
     parts = [
         f'<line x1="{LEFT:g}" x2="{RIGHT:g}" y1="{y:g}" y2="{y:g}" stroke="var(--ml-line)"/>',
-        *(_tick(x(each), y, shown(each), i % 2 == 1) for i, each in enumerate(_fifths(low, high))),
+        *(_tick(x(each), y, shown(each), between) for each, between in _ticks(low, high)),
         *_dots([place for place, _, _ in marks], y),
         *labels,
     ]  # fmt: skip
@@ -76,12 +78,20 @@ def _inside(x: float, wide: float) -> float:
     return min(max(x, wide / 2), WIDTH - wide / 2)
 
 
-def _fifths(low: float, high: float) -> list[float]:
-    return [low + (high - low) * i / 4 for i in range(5)]
+def _ticks(low: float, high: float) -> list[tuple[float, bool]]:
+    """Both ends and round values between them; True for those that go where it is narrow."""
+    apart = 0.12 * (high - low)
+    inside = [
+        value
+        for value, _ in Scale(low, high, LEFT, RIGHT).ticks(115)
+        if low + apart <= value <= high - apart
+    ]
+    middle = min(inside, key=lambda value: abs(value - (low + high) / 2), default=None)
+    return [(low, False), *((value, value != middle) for value in inside), (high, False)]
 
 
 def _tick(x: float, y: float, words: str, between: bool) -> str:
-    """A tick and its label; those between the ends and the middle go where it is narrow."""
+    """A tick and its label. between: it goes where it is narrow."""
     place = _inside(x, len(words) * LARGE * WIDE)
     kind = ' class="ml-roomy"' if between else ""
     return (

@@ -38,7 +38,8 @@ def draw(model: RooflineModel, headline: str, subtitle: str) -> Drawing:
 def _ranges(devices: list[Device]) -> tuple[tuple[float, float], tuple[float, float]]:
     dots = [dot for device in devices for dot in device.dots.values()]
     xs = [dot.intensity for dot in dots] + [device.ridge for device in devices if device.ridge]
-    ys = [dot.flops for dot in dots] + [d.peak_flops for d in devices if d.peak_flops]
+    ys = [dot.flops / part for dot in dots for part in (1, 2)]  # room for a share below
+    ys += [d.peak_flops for d in devices if d.peak_flops]
     return log_range(xs, 1.6), log_range(ys, 2.2)
 
 

@@ -243,6 +243,15 @@ def test_labels_of_a_number_line_are_apart(answer, actual, unit):
         assert all(box[0] >= -1 and box[2] <= 561 for box in (own, saw))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "marked"),
+    [(1, 32, [1, 10, 20, 32]), (0, 80, [0, 20, 40, 60, 80]), (1, 163.2, [1, 50, 100, 163.2])],
+)
+def test_a_number_line_has_round_values_between_its_ends(low, high, marked):
+    html = question_line.number_line(low, high, None, low, lambda v: f"{v:g}", "")
+    assert [float(words) for words in re.findall(r">([\d.]+)</text>", html)] == marked
+
+
 # ── saved answers ───────────────────────────────────────────────────────────────────────────
 
 

@@ -29,7 +29,8 @@ export function roofPanels(count, width) {
 export function roofRanges(devices) {
   const dots = devices.flatMap((device) => device.dots);
   const xs = [...dots.map((dot) => dot.intensity), ...devices.map(ridgeOf).filter(Boolean)];
-  const ys = [...dots.map((dot) => dot.flops), ...devices.map((device) => device.peak_flops).filter(Boolean)];
+  const low = dots.map((dot) => dot.flops / 2); // room for the share below the lowest dot
+  const ys = [...low, ...dots.map((dot) => dot.flops), ...devices.map((device) => device.peak_flops).filter(Boolean)];
   return { x: logRange(xs, 1.6), y: logRange(ys, 2.2) };
 }
 
