@@ -56,15 +56,18 @@ def live(view: Any, recorded: str) -> Any:
     import ipywidgets
 
     from minillm.recordings import load_recording
-    from widgets.replay import Replay
+    from widgets.timeline import Timeline
 
     run = load_recording(recorded)
-    line = (
-        f"{NO_ENGINE}: above, it is simulated; below, a run that was {run.header.provenance} on "
-        f"{run.device} ({run.model} {run.dtype}, {run.recorded_on}). {LAB}"
+    timeline = Timeline(titles=[run.title])
+    timeline.feed(0, run.trace)
+    timeline.finish()
+    timeline.conclude()
+    words = (
+        f"{NO_ENGINE}: above, it is simulated. Below, a run of it that was recorded on "
+        f"{run.recorded_on}, {run.header.provenance} on {run.device}: {run.description} {LAB}"
     )
-    parts = [getattr(view, "panel", view), ipywidgets.HTML(_line(line)), Replay(run)]
-    return ipywidgets.VBox([getattr(part, "panel", part) for part in parts])
+    return ipywidgets.VBox([getattr(view, "panel", view), ipywidgets.HTML(_line(words)), timeline])
 
 
 def real_here(cell: str) -> bool:
