@@ -114,7 +114,7 @@ class Visitor:
     def open(self, theme: str = "light", limit_s: float = 150.0) -> float:
         """Go there and wait until the engine is shown; seconds that it took."""
         begun = time.monotonic()
-        self.page.goto(f"{self.url}?theme={theme}", timeout=limit_s * 1000)
+        self.page.goto(f"{self.url}?colours={theme}", timeout=limit_s * 1000)
         self.page.locator(".mld-origin b").wait_for(timeout=limit_s * 1000)
         return time.monotonic() - begun
 

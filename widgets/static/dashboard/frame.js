@@ -94,16 +94,24 @@ export class FrameView {
     });
   }
 
-  /** Light or dark: Voila chooses by the address; elsewhere the page has its own way. */
+  /** Light or dark, where the page has no way of its own for it (dashboardColours: our template). */
   addTheme(parent) {
-    if (document.body.dataset.voila !== "voila") return;
+    if (!window.dashboardColours) return;
     document.title = "Batching, live";
-    const dark = document.body.dataset.jpThemeLight === "false";
-    const link = element(parent, "a", "mld-theme", dark ? "Light" : "Dark");
-    const address = new URL(location.href);
-    address.searchParams.set("theme", dark ? "light" : "dark");
-    link.href = address.href;
-    link.setAttribute("aria-label", `${dark ? "Light" : "Dark"} colours`);
+    this.theme = element(parent, "button", "mld-theme");
+    this.theme.type = "button";
+    this.theme.addEventListener("click", () => window.dashboardColours(!this.dark));
+  }
+
+  get dark() {
+    return document.body.dataset.jpThemeLight === "false";
+  }
+
+  showTheme() {
+    if (!this.theme) return;
+    const other = this.dark ? "Light" : "Dark";
+    if (this.theme.textContent !== other) this.theme.textContent = other;
+    this.theme.setAttribute("aria-label", `${other} colours`);
   }
 
   choose(index) {
@@ -162,6 +170,7 @@ export class FrameView {
   }
 
   retheme() {
+    this.showTheme();
     const style = document.documentElement.style;
     for (const [name, value] of Object.entries(readTheme(this.root))) {
       const property = `--mld-${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`;
