@@ -227,6 +227,7 @@ def test_a_second_view_steers_the_same_run_and_one_may_close(shown):
     assert bars.nth(0).get_by_role("button", name="Pause").count() == 1
     shown.wire.close(BAR, 1)
     assert bars.count() == 1
+    shown.until(lambda: shown.js("Boolean(views[1].link.conductor)"))  # the one that is left
     bars.nth(0).get_by_role("button", name="Pause").click()
     shown.until(lambda: not shown.replay.bar.playing)
 

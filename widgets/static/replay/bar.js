@@ -34,7 +34,6 @@ export class ReplayBarView {
     this.on("change:note", () => this.showNote());
     this.on("msg:custom", (message, buffers) => this.receive(message, buffers));
     this.link = new Link(model, () => this.showTime());
-    this.link.conductor = this;
     this.cleanup.push(watchTheme(() => this.retheme()), () => {
       if (this.link.conductor === this) this.link.conductor = null;
       this.link.destroy();
@@ -162,6 +161,7 @@ export class ReplayBarView {
 
   showTime() {
     if (!this.link) return; // it calls while it is made
+    this.link.conductor ??= this; // where another view of the bar has gone
     const { model, link } = this;
     const [end, starts, playing] = [model.get("end"), model.get("starts"), model.get("playing")];
     const t = link.t === null ? end : Math.min(link.t, end);
