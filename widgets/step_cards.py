@@ -79,7 +79,7 @@ def published_bandwidth(hardware: str, model: str, step_bytes: float, peak: floa
     hardware, model: regular expressions; peak in bytes a second.
     """
     rows = [
-        (point.name, f"{number3(point.tok_s)}\u202ftok/s", share_text(point.tok_s * step_bytes / peak),
+        (point.name, cards.number(point.tok_s, "tok/s"), share_text(point.tok_s * step_bytes / peak),
          point.source)
         for point in published_points(hardware, model)
     ]  # fmt: skip

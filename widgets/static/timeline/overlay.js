@@ -85,7 +85,7 @@ function paintWasted(ctx, s, panel, lane) {
     const y = panel.top + (row + 0.5) * panel.pitch + 0.5;
     if (!room) { // over the hatch, on ground of its own
       ctx.fillStyle = theme.bg;
-      ctx.fillRect(Math.min(end, geometry.x1) - wide - 11, y - 6, wide + 10, 12);
+      ctx.fillRect(Math.min(end, geometry.x1) - wide - 11, y - 6, wide + 12, 12);
     }
     text(ctx, words, Math.min(end, geometry.x1) + (room ? 8 : -6), y, { size: 11, weight: 600, color: theme.wasteText, halo: theme.bg, align: room ? "left" : "right" });
   });
