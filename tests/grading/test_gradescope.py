@@ -17,14 +17,13 @@ import jsonschema
 import nbformat
 import pytest
 
-from grading import gradescope, gradescope_zip
+from grading import gradescope
 from grading.build import exercises, source_notebook
 from grading.gradescope_zip import build, pins
 from grading.release import student_notebooks
 from grading.submission import questions
 from tests.grading import hostile
 
-ROOT = Path(__file__).resolve().parents[2]
 ONE = hostile.EXERCISE
 VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
 # https://gradescope-autograders.readthedocs.io/en/latest/specs/, "Output format"
@@ -276,58 +275,6 @@ def test_the_memory_of_a_small_container_is_kept(autograder):
         hostile.HEAD, "import numpy\n" + hostile.HEAD
     )))  # fmt: skip
     assert total(autograder.run(MINILLM_CHECK_MEMORY_MB="460")) == 14
-
-
-# ── the zips ────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_zip_holds_what_one_lesson_needs_and_is_always_the_same(tmp_path):
-    first, second = (build([ONE], tmp_path / f"{n}.zip") for n in (1, 2))
-    assert first.read_bytes() == second.read_bytes()
-    with zipfile.ZipFile(first) as zipped:
-        infos = {info.filename: info for info in zipped.infolist()}
-    assert {"setup.sh", "run_autograder", "requirements.txt"} <= set(infos)
-    for script in ("setup.sh", "run_autograder"):
-        assert infos[script].external_attr >> 16 == 0o755
-    lessons = {name for name in infos if "/lesson_" in name}
-    assert lessons == {
-        f"grading/{part}/{ONE}.{ending}"
-        for part, ending in (("checks", "py"), ("hidden", "py"), ("source", "md"))
-    }
-    parts = {"/".join(name.split("/")[:2]) for name in infos if name.startswith("minillm/")}
-    assert parts == {"minillm/__init__.py", "minillm/core", "minillm/sim", "minillm/data"}
-    assert not any("mutants" in name or "__pycache__" in name for name in infos)
-    assert first.stat().st_size < 2 << 20
-
-
-def test_its_pins_are_few_and_those_of_the_lock():
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    found = pins()
-    assert set(found) <= set(lock)
-    names = {pin.partition("==")[0] for pin in found}
-    assert {"nbformat", "cloudpickle", "numpy"} <= names
-    assert not names & {"torch", "nbgrader", "jupyterlab", "transformers"}
-    assert len(names) < 20
-
-
-def test_its_scripts_are_good_bash(tmp_path):
-    with zipfile.ZipFile(build([ONE], tmp_path / "one.zip")) as zipped:
-        for script in ("setup.sh", "run_autograder"):
-            source = zipped.read(script)
-            done = subprocess.run(["bash", "-n"], input=source, capture_output=True, check=False)
-            assert done.returncode == 0, done.stderr
-            assert source.startswith(b"#!/usr/bin/env bash\n")
-
-
-def test_the_command_makes_a_zip_a_lesson_and_one_of_all(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(gradescope_zip, "DIST", tmp_path)
-    assert gradescope_zip.main([]) == 0
-    made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.zip")}
-    assert made == {"gradescope.zip", *(f"gradescope/{name}.zip" for name in exercises())}
-    assert gradescope_zip.main(["5"]) == 0
-    assert "lesson_05.zip" in capsys.readouterr().out.splitlines()[-1]
-    assert gradescope_zip.main(["44"]) == 2
-    assert "LESSON is '44'; it can be 01, 02" in capsys.readouterr().err
 
 
 @pytest.mark.slow
