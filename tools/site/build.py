@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tools.site import fetch, landing, lite, runtime
+from tools.site import fetch, landing, lite, picture, runtime
 from tools.site.contents import copy_contents
 from tools.site.errors import SiteError
 from tools.site.wheel import build_wheel
@@ -59,9 +58,6 @@ def assemble(root: Path, work: Path, environment: Path, files: list[Path], epoch
 
 
 def write_landing_page(root: Path, site: Path, tarball: Path) -> None:
-    sys.path.insert(0, str(root))  # the course's own code draws the picture
-    from tools.site import picture
-
     figure = picture.svg(picture.runs())
     pyodide = tarball.name.removesuffix(".tgz").split("-")[-1]
     versions = f"Inside: JupyterLite (BSD-3-Clause) and Pyodide {pyodide} (MPL-2.0)."
