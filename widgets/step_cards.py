@@ -79,8 +79,8 @@ def published_bandwidth(hardware: str, model: str, step_bytes: float, peak: floa
     hardware, model: regular expressions; peak in bytes a second.
     """
     rows = [
-        (point.name, cards.number(point.tok_s, "tok/s"), share_text(point.tok_s * step_bytes / peak),
-         point.source)
+        (point.name, cards.number(point.tok_s, "tok/s"),
+         share_text(point.tok_s * step_bytes / peak), point.source)
         for point in published_points(hardware, model)
     ]  # fmt: skip
     columns = ("published", "one user", "of the bandwidth", "source")

@@ -13,10 +13,12 @@ export function paintStage(ctx, { scene, width }, { theme, found, more, title, s
   const queue = `${whole(found.waiting.length)} ${found.waiting.length === 1 ? "waits" : "wait"}`;
   head(queue, scene.queue[0]);
   ctx.font = font(13, 650);
-  const served = slots === 1 ? "Served, one at a time" : `Served, ${whole(slots)} at a time`;
+  const served = slots === 1
+    ? ["Served, one at a time", "One at a time", "Served"]
+    : [`Served, ${whole(slots)} at a time`, `${whole(slots)} at a time`, "Served"];
   const done = `${whole(found.done.length)} done`;
   const room = width - scene.slotsX - ctx.measureText(done).width - 14;
-  head(fitted(ctx, served, room) || "Served", scene.slotsX);
+  head(served.find((words) => ctx.measureText(words).width <= room) ?? "Served", scene.slotsX);
   head(done, width, "right");
   const before = scene.queue[0] - 16;
   ctx.font = font(13, 650);
@@ -26,12 +28,12 @@ export function paintStage(ctx, { scene, width }, { theme, found, more, title, s
   for (const y of [scene.middle - 22, scene.middle + 22]) line(ctx, scene.queue[0], y, scene.queue[1] + 6, y);
   ctx.strokeStyle = theme.ink;
   ctx.lineWidth = 1.5;
-  for (const [x, y, size] of scene.slots) {
+  for (const [x, y, size] of scene.slots.slice(0, slots)) { // another run may have more
     roundRect(ctx, x, y, size, size, 7);
     ctx.stroke();
   }
-  const beyond = (kind, x, align) => more[kind] > 0 && text(ctx, `+${whole(more[kind])}`, x, scene.middle, { color: theme.ink3, align, weight: 600 });
-  beyond("waiting", scene.queue[0] + 4, "left");
+  const beyond = (kind, x, align) => more[kind] > 0 && text(ctx, `+${whole(more[kind])}`, x, scene.middle, { size: 11, color: theme.ink3, align, weight: 600 });
+  beyond("waiting", scene.queue[0], "left");
 }
 
 /** One dot, with its letter and, in the queue, how long it has waited. */
