@@ -404,7 +404,7 @@ def test_stress_256_rows_2000_steps(tab):
     for record in records[started:]:
         timeline.feed(0, [record])
         timeline.publish()
-        wire.pump()
+        wire.pump(wait=False)
         tab.evaluate("() => new Promise(requestAnimationFrame)")
     seconds = time.monotonic() - began
     painted = tab.evaluate("() => window.view.stats.frames") - before

@@ -29,6 +29,7 @@ class WidgetPage:
         self.external: list[str] = []
         self.lose = 0
         self._out: list[list] = []
+        self._told: list[dict] = []  # the traits that each widget's views know
         page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", self._on_request)
@@ -52,9 +53,10 @@ class WidgetPage:
         )
         self.widgets.append(widget)
         self._out.append(out)
+        self._told.append(traits(widget))
         self.page.evaluate(
             "options => window.show(options)",
-            {"esm": widget._esm, "css": widget._css, "initial": traits(widget), "width": width},
+            {"esm": widget._esm, "css": widget._css, "initial": self._told[-1], "width": width},
         )
         self.pump()
 
@@ -67,13 +69,14 @@ class WidgetPage:
         """Close a view of a widget."""
         self.page.evaluate("([n, v]) => window.widgets[n].views.at(v).close()", [number, view])
 
-    def pump(self) -> None:
-        """Carry what is waiting, both ways, until nothing is; then wait until it is painted."""
+    def pump(self, *, wait: bool = True) -> None:
+        """Carry what is waiting, both ways, until nothing is; wait: until it is painted."""
         for _ in range(5):
             said = [self._carry(number) for number in range(len(self.widgets))]
             if not any(said):
                 break
-        self.painted()
+        if wait:
+            self.painted()
 
     def _carry(self, number: int) -> bool:
         """What a widget's views say, then what it has to say; whether there was anything."""
@@ -83,9 +86,12 @@ class WidgetPage:
             setattr(widget, name, value)
         for content, parts in said["sent"]:
             widget._handle_custom_msg(content, [base64.b64decode(part) for part in parts])
-        self.page.evaluate(
-            "([n, traits]) => window.widgets[n].fromKernel(traits)", [number, traits(widget)]
-        )
+        now = traits(widget)
+        if now != self._told[number] or said["changed"]:
+            self._told[number] = now
+            self.page.evaluate(
+                "([n, traits]) => window.widgets[n].fromKernel(traits)", [number, now]
+            )
         out = self._out[number][:]
         self._out[number].clear()
         lost, self.lose = min(self.lose, len(out)), max(0, self.lose - len(out))
