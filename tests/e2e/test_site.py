@@ -16,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from urllib.parse import quote
 
 import pytest
@@ -52,8 +53,8 @@ from minillm import LLM
 from widgets.compare import Comparison
 from widgets.lesson import workload
 
-llm = LLM.simulated()
-ab = Comparison(llm, workload(llm, 24, longest=400, rate=2), "static", "continuous")
+llm = LLM.simulated()  # an A100: a step is 10 to 20 ms, shown as fast as it would be
+ab = Comparison(llm, workload(llm, 24, longest=400, rate=4), "continuous", "static", pace=1.0)
 ab.start()
 ab
 """
@@ -148,14 +149,9 @@ def test_the_first_paint_comes_soon_and_the_timeline_moves(page: SitePage):
     page.start_all_cells()
     page.page.wait_for_function("() => window.paints.length > 0", timeout=300_000, polling=50)
     first = time.monotonic() - started
-    page.page.wait_for_timeout(1000)
-    paints = page.page.evaluate(
-        """async () => {
-            const before = window.paints.length, from = performance.now();
-            await new Promise(done => setTimeout(done, 3000));
-            return (window.paints.length - before) / (performance.now() - from) * 1000;
-        }"""
-    )
+    page.page.wait_for_timeout(7500)
+    times = page.page.evaluate("() => window.paints.map(t => t - window.paints[0])")
+    paints = median(sum(s * 1e3 <= t < (s + 1) * 1e3 for t in times) for s in range(1, 7))
     print(f"\nnotebook after {visible:.1f} s, first paint {first:.1f} s, {paints:.0f} paints/s")
     assert first < FIRST_PAINT_S * SLACK
     assert paints > PAINTS_PER_S / SLACK
