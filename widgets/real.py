@@ -104,6 +104,12 @@ def machine_name(llm: LLM) -> str:
     return "The recorded machine" if is_machine(llm) else llm.info.device
 
 
+def machine_row(llm: LLM) -> str:
+    """A table's row of it: ● your machine, measured."""
+    name, kind = machine_name(llm), llm.info.provenance
+    return f"{cards.GLYPHS[kind]} {name[:1].lower()}{name[1:]}, {kind}"
+
+
 def origin(llm: LLM) -> str:
     """● measured: CPU, 2 threads, SmolLM2-135M-Instruct bfloat16: where its figures come from."""
     info = llm.info

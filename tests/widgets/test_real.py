@@ -71,6 +71,7 @@ def test_a_machine_is_named_for_what_it_is():
     gpu, recorded = LLM.simulated(), recorded_llm()
     assert real.machine_name(gpu) == gpu.info.device
     assert real.machine_name(recorded) == "The recorded machine"
+    assert real.machine_row(recorded) == "◐ the recorded machine, simulated"
     assert real.is_machine(recorded)
     assert not real.is_machine(gpu)
     assert real.origin(recorded).startswith("◐ simulated: recorded CPU, ")
