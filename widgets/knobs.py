@@ -110,7 +110,7 @@ class Knobs:
             f"{before} → {after}: mean batch {number3(a.mean_batch)} → {number3(b.mean_batch)}, "
             f"engine busy {percent(a.busy)} → {percent(b.busy)}, "
             f"latency p50 {_ms(a.p50)} → {_ms(b.p50)}, p99 {_ms(a.p99)} → {_ms(b.p99)}"
-        )
+        ).replace("\u2009", "\u202f")  # no line ends before a unit
 
     def _widest(self, name: str) -> tuple[KnobRun, KnobRun] | None:
         """The two runs, alike in the other knobs, between which this one changes most."""

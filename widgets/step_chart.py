@@ -107,7 +107,8 @@ class StepChart:
         title = self.headline()
         still = cards.broad(self.svg())
         picture = f"<details><summary>The chart as a still picture</summary>{still}</details>"
-        html = cards.card(cards.head(title, where), cards.table(COLUMNS, rows), picture)
+        note = where.replace("\n", "; ").replace("◐ ", "◐\u00a0")  # no line ends behind the sign
+        html = cards.card(cards.head(title, note), cards.table(COLUMNS, rows), picture)
         return cards.Html(html, f"{title}\n{cards.text_table(COLUMNS, rows)}\n{where}")
 
     def svg(self) -> str:
