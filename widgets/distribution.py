@@ -34,15 +34,16 @@ class Distribution:
         self._bins: dict[int, int] = {}
         self._values: list[float] | None = []
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, count: int = 1) -> None:
+        """The same value `count` times."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"A latency is a number of seconds ≥ 0, got {seconds!r}.")
-        self.n += 1
+        self.n += count
         self.most = seconds if self.most is None else max(self.most, seconds)
         index = bin_of(seconds)
-        self._bins[index] = self._bins.get(index, 0) + 1
+        self._bins[index] = self._bins.get(index, 0) + count
         if self._values is not None:
-            self._values.append(seconds)
+            self._values.extend([seconds] * count)
             if self.n > EXACT:
                 self._values = None
 

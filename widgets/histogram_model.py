@@ -67,15 +67,19 @@ class RunLatencies:
         self._ended.clear()
 
     def _step(self, step: StepRecord) -> None:
+        arrived, last_of, end = self._arrived, self._last, step.t_end
+        gaps: dict[float, int] = {}  # the last token's time → of how many: mostly one for all
         for req, _, _, _, _, token in step.raw_rows:
-            if token is None or req not in self._arrived:
+            if token is None or req not in arrived:
                 continue
-            last = self._last.get(req)
+            last = last_of.get(req)
             if last is None:
-                self.add("ttft", step.t_end - self._arrived[req])
+                self.add("ttft", end - arrived[req])
             else:
-                self.add("itl", step.t_end - last)
-            self._last[req] = step.t_end
+                gaps[last] = gaps.get(last, 0) + 1
+            last_of[req] = end
+        for last, count in gaps.items():
+            self.found["itl"].add(end - last, count)
         self._close()
 
 

@@ -214,3 +214,15 @@ def test_it_freezes(scale, tmp_path):
     rows = list(csv.DictReader(plot.to_csv().splitlines()))
     assert rows[0]["within SLO"] == "42\u2009%"
     assert plot.save_png(tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@given(st.lists(st.tuples(st.floats(1e-6, 1e3), st.integers(1, 5)), min_size=1, max_size=30))
+def test_a_value_many_times_is_that_many_values(values):
+    together, apart = Distribution(), Distribution()
+    for seconds, count in values:
+        together.add(seconds, count)
+        for _ in range(count):
+            apart.add(seconds)
+    assert together.n == apart.n
+    assert together.bins() == apart.bins()
+    assert together.percentiles(50, 99) == apart.percentiles(50, 99)
