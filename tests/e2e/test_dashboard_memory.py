@@ -16,9 +16,8 @@ from playwright.sync_api import CDPSession
 
 from tests.e2e.dashboard import DashboardServer, Visitor
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
 MINUTES = float(os.environ.get("MINILLM_MEMORY_MINUTES") or 6)
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600 + 120 * MINUTES)]
 FILLING_S = 200.0  # until rings, strips and histograms hold what they may hold
 EVERY_S = 5.0
 MOST_KERNEL, MOST_PAGE = 1.5, 1.0  # MB a minute: a leak of every step is tens of them
