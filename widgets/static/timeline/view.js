@@ -214,13 +214,15 @@ export class TimelineView extends Figure {
   paintTools(one) {
     const { dom } = this;
     const paused = this.pausedAt !== null;
+    // Only what is new: rewritten in every frame, buttons stood empty after a time off screen.
+    const say = (button, words) => button.textContent !== words && (button.textContent = words);
     dom.pause.hidden = !this.running && !paused;
-    dom.pause.textContent = paused ? "Follow live" : "Pause";
-    dom.mode.textContent = `Show ${MODES[this.nextMode]}`;
+    say(dom.pause, paused ? "Follow live" : "Pause");
+    say(dom.mode, `Show ${MODES[this.nextMode]}`);
     dom.mode.hidden = !this.lanes.some((lane) => lane.stepCount);
     dom.fit.hidden = this.window === null;
     dom.lane.hidden = !one;
-    dom.lane.textContent = one ? `Show ${this.titles[1 - this.shownLane] || "the other run"}` : "";
+    say(dom.lane, one ? `Show ${this.titles[1 - this.shownLane] || "the other run"}` : "");
   }
 }
 
