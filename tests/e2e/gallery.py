@@ -212,17 +212,13 @@ def routing() -> str:
 
 
 def throughput_cards() -> str:
-    rows = {
-        name: number_rows(
-            LLM.simulated(
-                runner=SimulatedRunner.for_gpu(gpu, "llama-3.1-8b"), num_blocks=8000,
-                max_num_seqs=128,
-            ),
-            (1, 8, 32, 128), 508,
-        )  # fmt: skip
-        for name, gpu in GPUS.items()
-    }
+    rows = {name: number_rows(_simulated(gpu), (1, 8, 32, 128), 508) for name, gpu in GPUS.items()}
     return numbers_table(rows, ["◐ simulated"])._repr_html_()
+
+
+def _simulated(gpu: str) -> LLM:
+    runner = SimulatedRunner.for_gpu(gpu, "llama-3.1-8b")
+    return LLM.simulated(runner=runner, num_blocks=8000, max_num_seqs=128)
 
 
 CARDS: dict[str, Callable[[], str]] = {
