@@ -18,7 +18,7 @@ from widgets.endless import EndlessLoopError
 
 IDLE_NAP_S = 0.05  # how soon a new request is noticed where a wake-up got lost
 BEHIND_S = 0.25  # a simulation further behind its pace than this starts counting anew
-MIN_PACE, MAX_PACE = 0.1, 1000.0
+MIN_PACE, MAX_PACE = 0.01, 1000.0
 MAX_ERRORS = 20  # kept of one run; a broken scheduler may raise at every step
 
 Command = Callable[[LLMEngine], object]
