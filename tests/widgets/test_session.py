@@ -457,7 +457,7 @@ def test_the_pace_can_be_changed_while_running(threads):
 
 @pytest.mark.parametrize("pace", [0.005, 2000.0, float("nan")])
 def test_a_pace_out_of_range_is_refused(pace):
-    with pytest.raises(ValueError, match=r"between 0\.1 and 1000"):
+    with pytest.raises(ValueError, match=r"between 0\.01 and 1000"):
         EngineSession(make_engine()).start(requests(1), pace=pace)
 
 
