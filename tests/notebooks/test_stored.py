@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -31,3 +32,12 @@ def test_no_solution_and_no_long_code_in_a_lesson(path: Path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "code":
             assert len(cell.source.splitlines()) <= 24, cell.id
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_no_price_is_read_as_a_formula(path: Path):
+    """Between two bare dollar signs JupyterLab typesets mathematics."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            words = re.sub(r"`[^`]*`", "", cell.source)
+            assert len(re.findall(r"(?<!\\)\$", words)) < 2, cell.id
