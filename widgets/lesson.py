@@ -122,10 +122,9 @@ def workload_card(llm: LLM, requests: Sequence[Arrival]) -> cards.Html:
     info = llm.info
     outputs = [request.params.max_tokens for request in requests]
     where = f"{info.provenance}: {info.device}, {info.model} {info.dtype}"
-    title = (
-        f"{len(requests)} requests, {min(outputs)} to {max(outputs)} output tokens each, "
-        f"{sum(outputs)} in all"
-    )
+    least, most = min(outputs), max(outputs)
+    each = f"{most}" if least == most else f"{least} to {most}"
+    title = f"{len(requests)} requests, {each} output tokens each, {sum(outputs)} in all"
     columns = ("", "arrives", "prompt", "output", "it asks")
     rows = [
         (
