@@ -226,7 +226,7 @@ Simulated on one A100 80 GB with Llama-3.1-8B bf16, preset vllm-v1, context 512,
 
 ## minillm beside other engines, on a CPU
 
-`python -m benchmarks.peers --workload W1,W2 --json benchmarks/results/peers.json` runs each in
+`python -m benchmarks.peers --workload B1,W1,W2 --json benchmarks/results/peers.json` runs each in
 turn, with the same weights and limits (see [benchmarks](../benchmarks/README.md)).
 
 {peers}

@@ -56,7 +56,10 @@ def _speed(run: Mapping[str, float]) -> float:
 
 
 def markdown(report: Mapping) -> str:
-    """The report of benchmarks.peers as a section's text: the table, the terms, who is missing."""
+    """The report of benchmarks.peers as a section's text: the table, the terms, who is missing.
+
+    An engine that a workload was not run with (two runs put in one report) has a dash there.
+    """
     names = list(report["workloads"])
     summaries = report["workloads"]
     head = ["engine", "versions", "peak MB"]
@@ -64,10 +67,13 @@ def markdown(report: Mapping) -> str:
         head += [f"{name} tokens/s", f"{name}: ours over it"]
     rows = []
     for engine, versions in report["engines"].items():
-        found = [summaries[name]["engines"][engine] for name in names]
+        found = [summaries[name]["engines"].get(engine) for name in names]
         row = [PEERS[engine].title, ", ".join(f"{k} {v}" for k, v in versions.items()),
-               max(part["peak_rss_mb"] for part in found)]  # fmt: skip
+               max(part["peak_rss_mb"] for part in found if part)]  # fmt: skip
         for part in found:
+            if part is None:
+                row += ["–", "–"]
+                continue
             row.append(f"{part['output_tok_s']:.0f} [{part['min']:.0f}–{part['max']:.0f}]")
             row.append(f"{part['ours_over_it']:.2f}")
         rows.append(row)

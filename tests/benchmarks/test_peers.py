@@ -157,3 +157,9 @@ def test_rotary_halves_become_pairs():
     numpy = pytest.importorskip("numpy")
     weight = numpy.arange(2 * 6).reshape(12, 1)  # two heads of six rows
     assert interleaved(weight, 2)[:, 0].tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
+
+
+def test_an_engine_that_a_workload_was_not_run_with_has_a_dash_there():
+    both = report([{OURS: run(300, 2.0), "hf_cb": run(300, 3.0)}])
+    both["workloads"]["W2"] = summarise([{OURS: run(300, 2.0)}], 0.1)
+    assert "| 100 [100–100] | 1.50 | – | – |" in markdown(both)
