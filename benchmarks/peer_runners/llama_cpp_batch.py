@@ -7,7 +7,6 @@ safetensors, written once as GGUF without a vocabulary, for tokens go in and com
 
 from __future__ import annotations
 
-import ctypes
 import json
 from pathlib import Path
 
@@ -151,7 +150,7 @@ class Batcher:
         """A token into the batch; its place there."""
         at, batch = self.batch.n_tokens, self.batch
         batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, position, 1
-        batch.seq_id[at][0], batch.logits[at] = ctypes.c_int32(slot).value, 0
+        batch.seq_id[at][0], batch.logits[at] = slot, 0
         batch.n_tokens += 1
         return at
 
